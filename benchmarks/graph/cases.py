@@ -40,9 +40,16 @@ def shapes(case: Case, edges: EdgeList) -> dict[str, tuple[int, ...]]:
     if case.op == "gcn_layer":
         weight = {"weight": (case.width, case.width), "bias": (case.width,)}
         return {"x": (nodes, case.width), **weight, "out": (nodes, case.width)}
+    if case.op.startswith("call_"):
+        square, ends = (case.width, case.width), {"left": (1, *split), "right": (1, *split)}
+        others = {"call_sage": {"own": square}, "call_gat": ends}.get(case.op, {})
+        x = {"x": (nodes, case.width), "weight": square, **others}
+        return {**x, "bias": (case.width,), "out": (nodes, case.width)}
+    if case.op == "net":
+        return {"input": (nodes, case.width), "out": (nodes, case.width)}
     if case.op.startswith("train_"):
         return _model_shapes(case, nodes)
-    if case.op == "sampled_edges":
+    if case.op.startswith("sampled_"):
         return {"order": (nodes,)}
     if case.op in ("to_csc", "memory_copy"):
         return {}

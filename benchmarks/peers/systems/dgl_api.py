@@ -12,7 +12,7 @@ import torch
 from edge_list import Edges
 from systems import models
 from systems.base import Case, Operator, System, Unsupported
-from systems.sampling import BATCH_SIZE, FANOUTS, counted, seeds
+from systems.sampling import FEW, MANY, Draw, counted
 from torch import Tensor
 from torch.nn import functional
 
@@ -135,19 +135,47 @@ class DglApi(System):
         names = {"weight": "fc_neigh.weight", "own": "fc_self.weight", "bias": "fc_self.bias"}
         return self._trained(edges, layers, names, torch.relu)
 
+    def _called(self, edges: Edges, layer, names: dict) -> Operator:
+        g = self.graph(edges)
+        return models.called(layer, names, lambda layer, x: layer(g, x).flatten(1))
+
+    def op_call_gcn(self, case: Case, edges: Edges) -> Operator:
+        conv = _layers(self.module).GraphConv
+        layer = conv(case.width, case.width, norm="both", allow_zero_in_degree=True)
+        found = self._called(edges, layer, {"weight": "weight", "bias": "bias"})
+        return dataclasses.replace(found, enter={"weight": lambda weight: weight.t().contiguous()},
+                                   leave={"weight": lambda weight: weight.t()})  # fmt: skip
+
+    def op_call_gat(self, case: Case, edges: Edges) -> Operator:
+        conv, width = _layers(self.module).GATConv, case.width // case.heads
+        layer = conv(case.width, width, case.heads, allow_zero_in_degree=True)
+        names = {"weight": "fc.weight", "left": "attn_l", "right": "attn_r", "bias": "bias"}
+        return self._called(edges, layer, names)
+
+    def op_call_sage(self, case: Case, edges: Edges) -> Operator:
+        layer = _layers(self.module).SAGEConv(case.width, case.width, "mean")
+        names = {"weight": "fc_neigh.weight", "own": "fc_self.weight", "bias": "fc_self.bias"}
+        return self._called(edges, layer, names)
+
     def op_sampled_edges(self, case: Case, edges: Edges) -> Operator:
+        return self._drawn(edges, MANY)
+
+    def op_sampled_few(self, case: Case, edges: Edges) -> Operator:
+        return self._drawn(edges, FEW)
+
+    def _drawn(self, edges: Edges, draw: Draw) -> Operator:
         g, loading = self.graph(edges), self.module.dataloading
-        sampler = loading.NeighborSampler(FANOUTS)
+        sampler = loading.NeighborSampler(draw.fanouts)
 
         def function(order: Tensor) -> Tensor:
-            loader = loading.DataLoader(g, order, sampler, batch_size=BATCH_SIZE)
+            loader = loading.DataLoader(g, order, sampler, batch_size=draw.batch_size)
             blocks_of = (blocks for _, _, blocks in loader)
             return counted(
                 (blocks[-1].num_edges(), sum(block.num_edges() for block in blocks))
                 for blocks in blocks_of
             )
 
-        return Operator(function, enter={"order": lambda order: seeds(order).to(g.idtype)})
+        return Operator(function, enter={"order": lambda order: draw.seeds(order).to(g.idtype)})
 
     def op_to_csc(self, case: Case, edges: Edges) -> Operator:
         def function() -> tuple[Tensor, ...]:

@@ -11,7 +11,7 @@ from edge_list import Edges
 from systems import models
 from systems.base import Case, Operator, System, Unsupported, in_csc_order
 from systems.csr import matrix
-from systems.sampling import BATCH_SIZE, FANOUTS, counted, seeds
+from systems.sampling import FEW, MANY, Draw, counted
 from systems.scatter import gcn_norm
 from torch import Tensor
 from torch.nn import functional as F
@@ -83,6 +83,25 @@ class _Models:
         names = {"weight": "lin_l.weight", "own": "lin_r.weight", "bias": "lin_l.bias"}
         return models.trained(layers, names, lambda layer, x: layer(x, *structure), torch.relu)
 
+    def _called(self, structure: tuple[Tensor, ...], layer, names: dict[str, str]) -> Operator:
+        return models.called(layer, names, lambda layer, x: layer(x, *structure))
+
+    def op_call_gcn(self, case: Case, edges: Edges) -> Operator:
+        structure = self._structure(edges, gcn_norm(edges)[edges.csc().eids.long()])
+        layer = GCNConv(case.width, case.width, normalize=False)
+        return self._called(structure, layer, {"weight": "lin.weight", "bias": "bias"})
+
+    def op_call_gat(self, case: Case, edges: Edges) -> Operator:
+        width = case.width // case.heads
+        layer = GATConv(case.width, width, case.heads, add_self_loops=False)
+        names = {"weight": "lin.weight", "left": "att_src", "right": "att_dst", "bias": "bias"}
+        return self._called(self._structure(edges), layer, names)
+
+    def op_call_sage(self, case: Case, edges: Edges) -> Operator:
+        layer = SAGEConv(case.width, case.width, "mean")
+        names = {"weight": "lin_l.weight", "own": "lin_r.weight", "bias": "lin_l.bias"}
+        return self._called(self._structure(edges), layer, names)
+
 
 def _gat(case: Case, edges: Edges, structure: Tensor) -> Operator:
     layer = GATConv(
@@ -115,20 +134,25 @@ class PygEdgeIndex(_Models, System):
         return (_edge_index(edges),) if norm is None else (_edge_index(edges), norm)
 
     def op_sampled_edges(self, case: Case, edges: Edges) -> Operator:
+        return self._drawn(edges, MANY)
+
+    def op_sampled_few(self, case: Case, edges: Edges) -> Operator:
+        return self._drawn(edges, FEW)
+
+    def _drawn(self, edges: Edges, draw: Draw) -> Operator:
         data = Data(edge_index=_edge_index(edges), num_nodes=edges.num_nodes)
-        fanouts = FANOUTS[::-1]
+        fanouts = draw.fanouts[::-1]
         sampler = NeighborSampler(data, fanouts)  # sorts the edges, once
+        options = {"batch_size": draw.batch_size, "neighbor_sampler": sampler}
 
         def function(order: Tensor) -> Tensor:
-            loader = NeighborLoader(
-                data, fanouts, input_nodes=order, batch_size=BATCH_SIZE, neighbor_sampler=sampler
-            )
+            loader = NeighborLoader(data, fanouts, input_nodes=order, **options)
             return counted((into_seeds(batch), batch.num_edges) for batch in loader)
 
         def into_seeds(batch: Data) -> int:
             return int((batch.edge_index[1] < batch.batch_size).sum())
 
-        return Operator(function, enter={"order": seeds})
+        return Operator(function, enter={"order": draw.seeds})
 
     def _copied(self, edges: Edges, reduce: str) -> Operator:
         layer, index = _Copied(aggr=reduce, node_dim=0), _edge_index(edges)

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-FANOUTS = [15, 10, 5]  # of the layers, the first computed first: 5 edges into a seed
-BATCH_SIZE = 1024
-BATCHES = 8
+
+@dataclass(frozen=True)
+class Draw:
+    """Batches of seeds, and how many neighbours each layer draws, the first computed first."""
+
+    fanouts: list[int]
+    batch_size: int
+    batches: int
+
+    def seeds(self, order: Tensor) -> Tensor:
+        """Distinct nodes in random order, chosen by a random number for each node."""
+        return order.argsort()[: self.batches * self.batch_size]
 
 
-def seeds(order: Tensor) -> Tensor:
-    """Distinct nodes in random order, chosen by a random number for each node."""
-    return order.argsort()[: BATCHES * BATCH_SIZE]
+MANY = Draw([15, 10, 5], 1024, 8)
+FEW = Draw([5, 5], 8, 100)
 
 
 def counted(batches: Iterable[tuple[int, int]]) -> Tensor:

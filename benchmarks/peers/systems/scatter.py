@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from edge_list import Edges
+from systems import models
 from systems.base import Case, Operator, System, in_csc_order
 from torch import Tensor
 from torch.nn import functional as F
@@ -112,6 +113,9 @@ class TorchScatter(System):
             return counts.cumsum(0), edges.src[eids], eids
 
         return Operator(function)
+
+    def op_net(self, case: Case, edges: Edges) -> Operator:
+        return Operator(models.small_net(case.width))
 
     def op_memory_copy(self, case: Case, edges: Edges) -> Operator:
         """Reads `width / 2` bytes and writes as many."""

@@ -6,6 +6,7 @@ import importlib
 
 import torch
 from edge_list import Compressed, Edges
+from systems import models
 from systems.base import Case, Operator, Unsupported, in_csc_order
 from systems.dgl_api import DglApi
 from torch import Tensor
@@ -73,6 +74,10 @@ class Smex(DglApi):
 
     def op_u_add_v(self, case: Case, edges: Edges) -> Operator:
         return self._per_edge(edges, "u0 + v1")
+
+    def op_net(self, case: Case, edges: Edges) -> Operator:
+        rows = torch.zeros(edges.num_nodes, case.width, requires_grad=case.backward)
+        return Operator(smex.partition(models.small_net(case.width), workers=1, args=(rows,)))
 
     def op_edge_softmax(self, case: Case, edges: Edges) -> Operator:
         softmax, (into, _) = self._native("edge_softmax"), self._structure(edges)

@@ -133,7 +133,11 @@ def check_in_degrees(layer: str, graph: Graph) -> None:
     """Nodes without in-edges get nothing from their neighbours, which is rarely meant."""
     if torch.compiler.is_compiling():
         return  # the answer is a number that a graph cannot branch on
-    lonely = int((graph.in_degrees() == 0).sum())
+    relation = graph.relation()
+    lonely = relation.kept.get("without in-edges")
+    if lonely is None:
+        lonely = int((relation.in_degrees() == 0).sum())
+        relation.kept["without in-edges"] = lonely
     if lonely:
         raise SmexValueError(
             f"{layer}: {counted(lonely, 'node')} without in-edges would get 0; add self-loops with "

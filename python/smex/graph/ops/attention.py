@@ -46,7 +46,7 @@ def gat_attention(
     relation = graph.relation()
     _check_values("gat_attention", relation, value)
     out_edges = edges_of_gradient(relation, [left, right, value])
-    out, _ = torch.ops.smex.gat_attention(
+    out, _ = torch.ops.smex.gat_attention.default(
         relation.in_edges(), out_edges, left, right, value, float(negative_slope)
     )
     return out

@@ -178,14 +178,12 @@ class GATConv(RefusesZeroInDegree, nn.Module):
         By one matrix product with the attention vectors on the diagonal, so that no product of
         the size of the features is stored.
         """
-        eye = torch.eye(self._num_heads, dtype=self.attn_l.dtype, device=self.attn_l.device)
-        left, right = (
-            (attn.squeeze(0).unsqueeze(-1) * eye.unsqueeze(1)).flatten(0, 1)
-            for attn in (self.attn_l, self.attn_r)
-        )
         if prefix is None:
-            return value.flatten(-2) @ left, own.flatten(-2) @ right
-        both = value.flatten(-2) @ torch.cat([left, right], 1)
+            return (
+                value.flatten(-2) @ _on_diagonal(self.attn_l),
+                own.flatten(-2) @ _on_diagonal(self.attn_r),
+            )
+        both = value.flatten(-2) @ _on_diagonal(torch.cat([self.attn_l, self.attn_r]))
         return both[..., : self._num_heads], both[:prefix, ..., self._num_heads :]
 
     def _weights(
@@ -204,3 +202,12 @@ class GATConv(RefusesZeroInDegree, nn.Module):
         if self.bias is not None:
             result = result + self.bias.view(heads)
         return result if self.activation is None else self.activation(result)
+
+
+def _on_diagonal(attention: Tensor) -> Tensor:
+    """``[vectors, heads, features]`` as a matrix ``[heads * features, vectors * heads]``.
+
+    A row of features times it are the dot products of each head with its own vectors.
+    """
+    diagonal = attention.transpose(1, 2).diag_embed()  # [vectors, features, heads, heads]
+    return diagonal.permute(2, 1, 0, 3).flatten(2).flatten(0, 1)
