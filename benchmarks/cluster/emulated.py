@@ -19,7 +19,9 @@ devices that are so much slower or faster as that took longer or shorter on aver
 those of the profile. Errors are of the former.
 
 "Ideal" are the seconds of the whole batch on the first rank alone, measured in the same rounds,
-over the sum of the shares: nothing is faster that divides the work, with nothing sent.
+over the sum of the shares: nothing is faster that divides the work, with nothing sent. "Apart" are
+those of all ranks at once, each with its share of the batch and nothing sent: what they share of
+this computer, caches and memory, slows them there as it does in a step.
 """
 
 from __future__ import annotations
@@ -185,9 +187,9 @@ def left() -> None:
 class Reference:
     """A part of a case's step on a rank alone, by which its processor's pace is told."""
 
-    def __init__(self, training: Training, parts: int = 16) -> None:
+    def __init__(self, training: Training, parts: float = 16) -> None:
         self.model, batch, self.loss_fn = training
-        self.batch = [tensor[: max(2, len(tensor) // parts)] for tensor in batch]
+        self.batch = [tensor[: max(2, int(len(tensor) / parts))] for tensor in batch]
 
     def seconds(self) -> float:
         """The processor's, which no quota changes."""
@@ -225,7 +227,9 @@ def run(options: argparse.Namespace, name: str, folder: pathlib.Path) -> None:
     reference = Reference(made(options, name))
     reference.seconds()
     whole = Reference(made(options, name), 1)
+    share = Reference(made(options, name), sum(SHARES) / SHARES[dist.get_rank()])
     alone: list[float] = []
+    apart: list[float] = []
     taken: dict[str, list[float]] = {plan: [] for plan in nets}
     paces: dict[str, list[float]] = {plan: [] for plan in nets}
     stats = {}
@@ -235,6 +239,10 @@ def run(options: argparse.Namespace, name: str, folder: pathlib.Path) -> None:
             started = time.perf_counter()
             whole.seconds()
             alone += [time.perf_counter() - started] * (number >= WARM_UP)
+        dist.barrier()
+        started = time.perf_counter()
+        share.seconds()
+        apart += [time.perf_counter() - started] * (number >= WARM_UP)
         for plan, net in nets.items():
             before = reference.seconds()
             dist.barrier()
@@ -253,8 +261,13 @@ def run(options: argparse.Namespace, name: str, folder: pathlib.Path) -> None:
     ranks_paces: list[Any] = [None] * len(SHARES)
     dist.all_gather_object(ranks, taken)
     dist.all_gather_object(ranks_paces, paces)
+    ranks_apart: list[Any] = [None] * len(SHARES)
+    dist.all_gather_object(ranks_apart, apart)
     if dist.get_rank() == 0:
-        found: dict[str, Any] = {"alone": statistics.median(alone)}
+        found: dict[str, Any] = {
+            "alone": statistics.median(alone),
+            "apart": statistics.median(map(max, zip(*ranks_apart, strict=True))),
+        }
         for plan in nets:
             rounds = [max(each) for each in zip(*(rank[plan] for rank in ranks), strict=True)]
             words = ("peak_bytes", "compute_seconds", "fetch_seconds", "wait_seconds")
@@ -359,13 +372,15 @@ def report(options: argparse.Namespace, name: str, folder: pathlib.Path) -> list
             {
                 "model": name, "plan": words, "planned": planned, "measured": seconds,
                 "simulated": simulation.seconds, "error": simulation.seconds / seconds - 1,
-                "peak": max(peaks, key=abs), "ideal": ideal, "slower": slower,
+                "peak": max(peaks, key=abs), "ideal": ideal, "apart": measured["apart"],
+                "slower": slower,
                 "busy": simulation.busy, "compute": own["compute_seconds"],
             }
         )  # fmt: skip
         row(
             name, words, f"{planned:.3f}", f"{simulation.seconds:.3f}", f"{seconds:.3f}",
             f"{rows[-1]['error']:+.1%}", f"{rows[-1]['peak']:+.1%}", f"{ideal / seconds:.0%}",
+            f"{measured['apart'] / seconds:.0%}",
         )  # fmt: skip
         sys.stdout.flush()
     return rows
@@ -421,6 +436,7 @@ def main() -> int:
     print(f"torch {torch.__version__}, {len(SHARES)} ranks of one thread, {options.link}\n")
     head(
         "plan", "planned, s", "simulated, s", "measured, s", "error", "peak", "of the ideal",
+        "of apart",
     )  # fmt: skip
     rows = []
     with tempfile.TemporaryDirectory() as made_folder:

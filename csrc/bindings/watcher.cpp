@@ -33,26 +33,6 @@ milliseconds to_milliseconds(double seconds) {
   return milliseconds(std::llround(1000 * std::min(seconds, kLongest)));
 }
 
-std::shared_ptr<Watcher> make_watcher(const c10::intrusive_ptr<c10d::Store>& store, int rank,
-                                      int size, double interval, double limit, double arrival) {
-  const std::shared_ptr<Watcher> watcher = translated([&] {
-    const py::gil_scoped_release release;
-    return std::make_shared<Watcher>(
-        store, rank, size,
-        runtime::WatcherOptions{to_milliseconds(interval), to_milliseconds(limit),
-                                to_milliseconds(arrival)});
-  });
-  // Before the process's libraries end, below the feet of threads.
-  const std::weak_ptr<Watcher> weak = watcher;
-  py::module_::import("atexit").attr("register")(py::cpp_function([weak, owner = getpid()] {
-    if (owner != getpid()) return;
-    const py::gil_scoped_release release;
-    if (const auto living = weak.lock()) living->leave();
-  }));
-  return watcher;
-}
-
-thread_local bool hangs_at_end = false;
 std::terminate_handler default_terminate = nullptr;
 
 bool python_is_ending() {
@@ -63,15 +43,42 @@ bool python_is_ending() {
 #endif
 }
 
-/// Python before 3.14 ends a thread that returns to it after the interpreter's end by unwinding its
-/// stack, which in C++'s destructors ends the process by SIGABRT. This thread hangs instead.
+/// Whether Python unwinds this thread, as it does before 3.14 with those that come back to it after
+/// the interpreter's end.
+bool is_unwound() {
+  const bool is_main = ::gettid() == ::getpid();
+  return !is_main && std::current_exception() == nullptr && python_is_ending();
+}
+
+/// Python's unwinding of a thread ends the process by SIGABRT where it meets a destructor of C++:
+/// after a call that was made without Python's lock, in a thread of ours or of torch's. From now on
+/// such a thread hangs to the end of the process instead.
 void hang_at_end() {
-  hangs_at_end = true;
   if (default_terminate != nullptr) return;  // Python's lock is held
   default_terminate = std::set_terminate([] {
-    while (hangs_at_end && python_is_ending()) ::pause();
+    while (is_unwound()) ::pause();
     default_terminate == nullptr ? std::abort() : default_terminate();
   });
+}
+
+std::shared_ptr<Watcher> make_watcher(const c10::intrusive_ptr<c10d::Store>& store, int rank,
+                                      int size, double interval, double limit, double arrival) {
+  const std::shared_ptr<Watcher> watcher = translated([&] {
+    const py::gil_scoped_release release;
+    return std::make_shared<Watcher>(
+        store, rank, size,
+        runtime::WatcherOptions{to_milliseconds(interval), to_milliseconds(limit),
+                                to_milliseconds(arrival)});
+  });
+  hang_at_end();
+  // Before the process's libraries end, below the feet of threads.
+  const std::weak_ptr<Watcher> weak = watcher;
+  py::module_::import("atexit").attr("register")(py::cpp_function([weak, owner = getpid()] {
+    if (owner != getpid()) return;
+    const py::gil_scoped_release release;
+    if (const auto living = weak.lock()) living->leave();
+  }));
+  return watcher;
 }
 
 Failure to_failure(const Watcher& watcher, const std::string& text, const std::string& where,
@@ -111,7 +118,7 @@ double seconds_per_entry(int64_t entries) {
 void bind_watcher(py::module_& m) {
   using Released = py::call_guard<py::gil_scoped_release>;
   m.def("hang_at_end", &hang_at_end,
-        "Lets this thread hang where it returns to Python after the interpreter's end.");
+        "Lets threads hang that return to Python after the interpreter's end, which would abort.");
   py::class_<Failure>(m, "Failure", "What ended the work of several processes.")
       .def_property_readonly(
           "rank",

@@ -1625,7 +1625,7 @@ def gather_outputs(graph: Graph, ranks: collections.abc.Sequence[int], program: 
 
 def hang_at_end() -> None:
     """
-    Lets this thread hang where it returns to Python after the interpreter's end.
+    Lets threads hang that return to Python after the interpreter's end, which would abort.
     """
 
 def heaviest_point(

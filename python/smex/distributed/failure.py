@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from torch.distributed.distributed_c10d import PrefixStore, Store
 
-from smex._C import Recorder, Watcher, hang_at_end
+from smex._C import Recorder, Watcher
 from smex.errors import RankFailure, SmexError
 
 __all__ = ["record_at_end", "unless_failed", "watch"]
@@ -96,7 +96,6 @@ def unless_failed(
     answers: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
 
     def run() -> None:
-        hang_at_end()  # it may return from torch when nobody waits any more
         try:
             answers.put((do(), None))
         except BaseException as error:  # raised below, by whoever waits

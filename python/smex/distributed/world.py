@@ -26,7 +26,7 @@ from torch.distributed import rendezvous  # type: ignore[attr-defined]
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.distributed_c10d import PrefixStore, _get_default_store
 
-from smex._C import Communicator, Recorder, Segment, Watcher, hang_at_end
+from smex._C import Communicator, Recorder, Segment, Watcher
 from smex._logging import logger
 from smex.distributed.failure import record_at_end, unless_failed, watch
 from smex.distributed.flight import flight_folder
@@ -543,7 +543,6 @@ class Links:
         calls[self._rank] = call
 
         def exchange() -> None:
-            hang_at_end()
             self._passes.set(f"call/{self._rank}", call)
             end = time.monotonic() + _LONG_WAIT
             for rank in range(self._size):

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset, DistributedSampler
 
+from smex._C import hang_at_end
 from smex.errors import SmexRuntimeError, SmexTypeError, SmexValueError
 from smex.graph.creation.random import drawing_from
 from smex.graph.dataloading.affinity import own_cores
@@ -441,6 +442,7 @@ def made_ahead(batches: Iterable[Any], count: int = _AHEAD) -> Generator[Any, No
             with contextlib.suppress(_StoppedError):
                 put((False, error))
 
+    hang_at_end()  # a generator that is never closed leaves the thread to the interpreter's end
     thread = threading.Thread(target=make, name="smex-prefetch", daemon=True)
     thread.start()
     try:
