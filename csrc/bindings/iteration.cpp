@@ -320,14 +320,15 @@ std::shared_ptr<Call> make_call(const std::shared_ptr<Executor>& executor,
 
 void export_call(const Call& call, const std::string& path,
                  const std::vector<std::tuple<std::string, Shape, std::string>>& inputs,
-                 std::vector<std::string> outputs, std::string plan) {
+                 const std::vector<std::tuple<std::string, Shape, std::string>>& outputs,
+                 std::string plan) {
   translated([&] {
     runtime::ModelFile file;
     file.program = call.executor->program();
     file.form = *call.form;
     file.state = call.state;
     for (const auto& [name, shape, dtype] : inputs) file.inputs.push_back({name, shape, dtype});
-    file.outputs = std::move(outputs);
+    for (const auto& [name, shape, dtype] : outputs) file.outputs.push_back({name, shape, dtype});
     file.plan = std::move(plan);
     for (int w = 0; w < file.program.num_workers; ++w) {
       file.devices.push_back(call.executor->device(w).str());
@@ -366,7 +367,7 @@ void bind_iteration(py::module_& m) {
       .def("run", &run, py::arg("inputs"),
            "Runs the forward program through autograd; returns the whole results and the session.")
       .def("export", &export_call, py::arg("path"), py::arg("inputs"), py::arg("outputs"),
-           py::arg("plan"), "Writes a file for C++; inputs are (name, shape, dtype).");
+           py::arg("plan"), "Writes a file for C++; inputs and outputs are (name, shape, dtype).");
   py::class_<PlainArguments>(m, "PlainArguments",
                              "The kind of a call: the shapes and types of its tensors, the modes.")
       .def(py::init<const py::tuple&, const py::dict&>(), py::arg("args"), py::arg("kwargs"))

@@ -235,8 +235,13 @@ void bind_program(py::module_& m) {
       py::arg("collectives") = std::vector<Collective>{},
       "What processes send each other in the forward and in the backward list.");
   m.def("digest", &digest, py::arg("program"));
-  m.def("gather_outputs", &gather_outputs, py::arg("graph"), py::arg("ranks"), py::arg("program"),
-        "Gives each process the whole of what a call returns.");
+  m.def(
+      "gather_outputs",
+      [](const Graph& graph, const std::vector<int>& ranks, Program& program) {
+        gather_outputs(returned_of(graph), ranks, program);
+      },
+      py::arg("graph"), py::arg("ranks"), py::arg("program"),
+      "Gives each process the whole of what a call returns.");
   m.def(
       "relayout_program",
       [](const std::vector<std::tuple<std::string, std::string, int, Boxes, Boxes>>& moves) {

@@ -6,6 +6,8 @@
 #include <mutex>
 
 #include "ir/error.h"
+#include "library/ranks_impl.h"
+#include "partition/lower/gather.h"
 #include "runtime/dtype.h"
 #include "runtime/executor.h"
 #include "runtime/iteration.h"
@@ -19,6 +21,7 @@ using runtime::ModelFile;
 using runtime::WorkerTensors;
 
 struct Model::Impl {
+  std::shared_ptr<Ranks::Impl> ranks;  ///< outlives the executor; null: one process runs all
   std::string path;
   std::vector<InputInfo> inputs;
   std::vector<std::string> outputs;
@@ -42,7 +45,7 @@ std::vector<WorkerTensors> at_home(const std::vector<WorkerTensors>& state,
   for (const WorkerTensors& tiles : state) {
     WorkerTensors& held = found.emplace_back(tiles.size());
     for (size_t w = 0; w < tiles.size(); ++w) {
-      if (!tiles[w].defined()) continue;
+      if (!tiles[w].defined() || !executor.is_here(static_cast<int>(w))) continue;
       const c10::Device home = executor.home(static_cast<int>(w));
       at::Tensor& tile = moved[{tiles[w].unsafeGetTensorImpl(), home.str()}];
       if (!tile.defined()) tile = tiles[w].to(home);
@@ -52,12 +55,36 @@ std::vector<WorkerTensors> at_home(const std::vector<WorkerTensors>& state,
   return found;
 }
 
+/// By worker the rank that runs it. Gives the program what all ranks need of its results.
+std::vector<int> divide(const std::string& path, const Ranks& ranks,
+                        const std::vector<c10::Device>& devices, ModelFile& file) {
+  const auto where = c10::str("Model::load of \"", path, "\": ");
+  const int workers = file.program.num_workers;
+  if (workers % ranks.size() != 0) {
+    throw UserError(c10::str(where, "expected ranks over which ", workers,
+                             " workers divide evenly, found ", ranks.size()));
+  }
+  for (const c10::Device device : devices) {
+    if (device.is_cpu()) continue;
+    throw UserError(c10::str(where, "ranks run workers on the CPU, found ", device,
+                             "; pass ModelOptions{.devices = ...} of the CPU"));
+  }
+  std::vector<int> found;
+  for (int w = 0; w < workers; ++w) found.push_back(w * ranks.size() / workers);
+  gather_outputs(returned_of(file), found, file.program);
+  return found;
+}
+
 std::shared_ptr<Executor> make_executor(const std::string& path, ModelFile& file,
                                         const ModelOptions& options,
-                                        const std::vector<c10::Device>& devices) {
+                                        const std::vector<c10::Device>& devices,
+                                        std::shared_ptr<runtime::Communicator> communicator,
+                                        std::vector<int> ranks) {
   runtime::ExecutorOptions wanted;
   wanted.threads_per_worker = options.threads_per_worker;
   wanted.devices = devices;
+  wanted.communicator = std::move(communicator);
+  wanted.ranks = std::move(ranks);
   try {
     return Executor::create(std::move(file.program), std::move(wanted));
   } catch (const InternalError& error) {
@@ -71,6 +98,14 @@ std::shared_ptr<Executor> make_executor(const std::string& path, ModelFile& file
 Model::Model(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Model Model::load(const std::string& path, const ModelOptions& options) {
+  return load(path, nullptr, options);
+}
+
+Model Model::load(const std::string& path, const Ranks& ranks, const ModelOptions& options) {
+  return load(path, &ranks, options);
+}
+
+Model Model::load(const std::string& path, const Ranks* ranks, const ModelOptions& options) {
   const at::NoGradGuard no_gradients;
   ModelFile file = runtime::read_model(path);
   auto impl = std::make_shared<Impl>();
@@ -79,13 +114,20 @@ Model Model::load(const std::string& path, const ModelOptions& options) {
   if (impl->devices.empty()) {
     for (const std::string& device : file.devices) impl->devices.emplace_back(device);
   }
-  for (runtime::ModelInput& input : file.inputs) {
+  std::vector<int> by_worker;
+  if (ranks != nullptr && ranks->size() > 1) {
+    impl->ranks = ranks->impl_;
+    by_worker = divide(path, *ranks, impl->devices, file);
+  }
+  for (runtime::ModelTensor& input : file.inputs) {
     impl->inputs.push_back(
         {std::move(input.name), std::move(input.shape), runtime::parse_dtype(input.dtype)});
   }
-  impl->outputs = std::move(file.outputs);
+  for (runtime::ModelTensor& output : file.outputs) impl->outputs.push_back(std::move(output.name));
   impl->plan = std::move(file.plan);
-  impl->executor = make_executor(path, file, options, impl->devices);
+  impl->executor =
+      make_executor(path, file, options, impl->devices,
+                    impl->ranks ? impl->ranks->communicator : nullptr, std::move(by_worker));
   impl->state = at_home(file.state, *impl->executor);
   impl->form = std::make_shared<CallForm>(std::move(file.form));
   return Model(std::move(impl));

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 import smex.vertex as sv
 
+UNKNOWN = 0  # the word that stands for all that the training set does not have
 TRAIN_TREES = 8544  # what follows them in train.txt are the trees of dev.txt
 
 
@@ -79,11 +80,15 @@ class ChildSum(sv.VertexFunction):
 class Classifier(nn.Module):
     """Scores of five classes for each vertex of each tree."""
 
-    def __init__(self, model: str, words: int, inputs: int, hidden: int, dropout: float):
+    def __init__(
+        self, model: str, words: int, inputs: int, hidden: int, dropout: float, unknown: float
+    ):
         super().__init__()
         self.words = nn.Embedding(words + 1, inputs, padding_idx=words)
         nn.init.normal_(self.words.weight, std=0.1)
         self.dropout = nn.Dropout(dropout)
+        self.unknown = unknown
+        self.padding = words
         self.by_type = model == "nary"
         if self.by_type:
             self.tree = nn.ModuleDict({"word": Word(inputs, hidden), "phrase": Phrase(hidden)})
@@ -92,7 +97,11 @@ class Classifier(nn.Module):
         self.classify = nn.Linear(hidden, 5)
 
     def forward(self, batch: Samples) -> tuple[Tensor, Tensor]:
-        words = self.dropout(self.words(batch.words if self.by_type else batch.all_words))
+        ids = batch.words if self.by_type else batch.all_words
+        if self.training:  # the vector of words that are not in the vocabulary learns from some
+            hidden = (torch.rand(ids.shape) < self.unknown) & (ids != self.padding)
+            ids = ids.masked_fill(hidden, UNKNOWN)
+        words = self.dropout(self.words(ids))
         result = sv.run(self.tree, batch.graphs, {"word": words} if self.by_type else words)
         return self.classify(self.dropout(result.outputs["out"])), result.root_vertices
 
@@ -124,7 +133,7 @@ def parsed(line: str, vocabulary: dict[str, int], grows: bool, typed: bool) -> t
             text = word[0].lower() if word else None
             if grows and text is not None:
                 vocabulary.setdefault(text, len(vocabulary))
-            words.append(None if text is None else vocabulary.get(text, 0))
+            words.append(None if text is None else vocabulary.get(text, UNKNOWN))
             if stack:
                 stack[-1][1].append(len(children) - 1)
         elif before == "(":
@@ -137,7 +146,7 @@ def parsed(line: str, vocabulary: dict[str, int], grows: bool, typed: bool) -> t
 
 def read(folder: pathlib.Path, typed: bool, limit: int | None) -> tuple[dict[str, list], int]:
     """The trees of each part, with numbers for words, and how many words there are."""
-    vocabulary = {"<unknown>": 0}
+    vocabulary = {"<unknown>": UNKNOWN}
     parts = {}
     for part in ("train", "dev", "test"):
         lines = (folder / "sst" / f"{part}.txt").read_text().splitlines()
@@ -170,6 +179,7 @@ def main(arguments: list[str] | None = None) -> float:
     parser.add_argument("--words", type=int, default=200, help="size of the words' vectors")
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--dropout", type=float, default=0.5)
+    parser.add_argument("--unknown", type=float, default=0.05, help="share of words hidden")
     parser.add_argument("--rate", type=float, default=2e-3)
     parser.add_argument("--decay", type=float, default=3e-5)
     parser.add_argument("--limit", type=int, help="trees of each part")
@@ -178,7 +188,7 @@ def main(arguments: list[str] | None = None) -> float:
     torch.manual_seed(chosen.seed)
     parts, size = read(chosen.data, chosen.model == "nary", chosen.limit)
     sizes = (size, chosen.words, chosen.hidden)
-    model = Classifier(chosen.model, *sizes, chosen.dropout)
+    model = Classifier(chosen.model, *sizes, chosen.dropout, chosen.unknown)
     optimizer = torch.optim.AdamW(model.parameters(), lr=chosen.rate, weight_decay=chosen.decay)
     held = {
         part: [Samples(parts[part][i : i + 256], size) for i in range(0, len(parts[part]), 256)]

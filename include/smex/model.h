@@ -20,6 +20,8 @@ struct InputInfo {
   at::ScalarType dtype = at::ScalarType::Undefined;
 };
 
+class Ranks;
+
 struct ModelOptions {
   std::vector<c10::Device> devices;  ///< one a worker; empty: those of the net that was exported
   int threads_per_worker = 0;  ///< intra-op threads; 0: torch's, divided by the workers, at least 1
@@ -38,6 +40,15 @@ class SMEX_API Model {
   /// Throws std::invalid_argument that names the file: it is not there, damaged, of another format,
   /// or calls an operator that nobody has registered.
   static Model load(const std::string& path, const ModelOptions& options = {});
+
+  /// Reads a file on each of several processes, which run the workers together: rank r of n those
+  /// from r * workers / n on. All processes load the same files in the same order, and call
+  /// `forward` in the same order with the same inputs; each gets the whole results. Each keeps its
+  /// own workers' tiles. On the CPU only.
+  ///
+  /// Throws std::invalid_argument as above, and where the workers do not divide over the ranks;
+  /// std::runtime_error where another rank has failed, here and in `forward`.
+  static Model load(const std::string& path, const Ranks& ranks, const ModelOptions& options = {});
 
   /// Takes whole tensors, on any device, and returns the whole tensors that the model returns, in
   /// the order of `outputs()`, in memory of their own. Buffers that the model changes are changed.
@@ -59,6 +70,7 @@ class SMEX_API Model {
 
  private:
   struct Impl;
+  static Model load(const std::string& path, const Ranks* ranks, const ModelOptions& options);
   explicit Model(std::shared_ptr<Impl> impl);
   std::shared_ptr<Impl> impl_;
 };

@@ -80,13 +80,11 @@ bool is_bound(const Program& program, int worker, Slot slot) {
 }
 
 /// The fetches are of relayout `number`.
-void gather_output(const Graph& graph, size_t position, const std::vector<int>& ranks, int number,
+void gather_output(const Returned& returned, const std::vector<int>& ranks, int number,
                    Program& program) {
-  const GraphOutput& output = graph.outputs()[position];
-  const Value& value = graph.value(output.value);
-  const Region whole = Region::whole(value.shape);
-  Binding& binding = program.outputs[position];
-  Move move{value.name, value.dtype, value.itemsize, {}, {}};
+  const Region whole = Region::whole(returned.shape);
+  Binding& binding = program.outputs.at(returned.output);
+  Move move{returned.name, returned.dtype, returned.itemsize, {}, {}};
   std::map<int, int> first;  // by process a worker that has the whole, or the first
   for (int w = 0; w < program.num_workers; ++w) {
     const bool held = binding.slots[w] != kNoSlot;
@@ -109,11 +107,11 @@ void gather_output(const Graph& graph, size_t position, const std::vector<int>& 
   if (is_there) return;
   const std::vector<Copy> copies = relayout(move.from, move.to);
   const std::vector<Slot> slots = binding.slots;
-  const auto list =
-      output.kind == OutputKind::kGradient ? &WorkerProgram::backward : &WorkerProgram::forward;
+  const auto list = returned.is_gradient ? &WorkerProgram::backward : &WorkerProgram::forward;
   for (int w = 0; w < program.num_workers; ++w) {
     if (!move.to[w].held) continue;
-    binding.slots[w] = add_fetch(program, w, list, move, slots, copies, value.id, number, "gather");
+    binding.slots[w] =
+        add_fetch(program, w, list, move, slots, copies, binding.value, number, "gather");
     binding.regions[w] = whole;
     const bool is_last = list == &WorkerProgram::backward || slots[w] == kNoSlot ||
                          !outlives_forward(program, w, slots[w]);
@@ -125,11 +123,22 @@ void gather_output(const Graph& graph, size_t position, const std::vector<int>& 
 
 }  // namespace
 
-void gather_outputs(const Graph& graph, const std::vector<int>& ranks, Program& program) {
+void gather_outputs(const std::vector<Returned>& returned, const std::vector<int>& ranks,
+                    Program& program) {
   int number = next_relayout(program);
+  for (const Returned& one : returned) gather_output(one, ranks, number++, program);
+}
+
+std::vector<Returned> returned_of(const Graph& graph) {
+  std::vector<Returned> found;
   for (size_t n = 0; n < graph.outputs().size(); ++n) {
-    if (is_returned(graph, graph.outputs()[n])) gather_output(graph, n, ranks, number++, program);
+    const GraphOutput& output = graph.outputs()[n];
+    if (!is_returned(graph, output)) continue;
+    const Value& value = graph.value(output.value);
+    found.push_back({n, value.name, value.dtype, value.itemsize, value.shape,
+                     output.kind == OutputKind::kGradient});
   }
+  return found;
 }
 
 Program relayout_program(const std::vector<Move>& moves) {

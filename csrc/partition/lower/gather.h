@@ -9,10 +9,23 @@
 
 namespace smex {
 
+/// An output of a program that a call returns.
+struct Returned {
+  size_t output = 0;  ///< among Program::outputs
+  std::string name;   ///< for messages
+  std::string dtype;
+  int itemsize = 1;
+  Shape shape;
+  bool is_gradient = false;
+};
+
 /// Adds fetches at the ends of the lists that give a worker of every process the whole of what a
-/// call returns there: results, changed inputs and the inputs' gradients. Worker `w` is one of
-/// process `ranks[w]`.
-void gather_outputs(const Graph& graph, const std::vector<int>& ranks, Program& program);
+/// call returns there. Worker `w` is one of process `ranks[w]`.
+void gather_outputs(const std::vector<Returned>& returned, const std::vector<int>& ranks,
+                    Program& program);
+
+/// What a call of a graph returns: results, changed inputs and the inputs' gradients.
+std::vector<Returned> returned_of(const Graph& graph);
 
 /// A tensor that is to lie otherwise.
 struct Move {

@@ -98,9 +98,9 @@ void fields(Archive& archive, T& form) {
   archive(form.given, form.made, form.num_results, form.draws);
 }
 
-template <typename Archive, IsA<ModelInput> T>
-void fields(Archive& archive, T& input) {
-  archive(input.name, input.shape, input.dtype);
+template <typename Archive, IsA<ModelTensor> T>
+void fields(Archive& archive, T& tensor) {
+  archive(tensor.name, tensor.shape, tensor.dtype);
 }
 
 /// Without tensors.

@@ -3,17 +3,18 @@
 #include <string>
 #include <vector>
 
+#include "partition/lower/gather.h"
 #include "partition/lower/program.h"
 #include "runtime/iteration.h"
 
 namespace smex::runtime {
 
-inline constexpr int64_t kFormatVersion = 1;
+inline constexpr int64_t kFormatVersion = 2;
 inline constexpr const char* kFormatName = "smex.model";
 
-/// What a call gives.
-struct ModelInput {
-  std::string name;
+/// What a call gives or returns.
+struct ModelTensor {
+  std::string name;  ///< of a result its place in what the model returns
   Shape shape;
   std::string dtype;  ///< torch's name without the prefix ("float32")
 };
@@ -29,11 +30,14 @@ struct ModelFile {
   Program program;
   CallForm form;
   std::vector<WorkerTensors> state;
-  std::vector<ModelInput> inputs;
-  std::vector<std::string> outputs;  ///< by result its place in what the model returns
+  std::vector<ModelTensor> inputs;
+  std::vector<ModelTensor> outputs;
   std::vector<std::string> devices;  ///< by worker
   std::string plan;                  ///< JSON, as `net.plan.save` writes it
 };
+
+/// What a call of it returns, for `gather_outputs`.
+std::vector<Returned> returned_of(const ModelFile& file);
 
 /// Replaces the file at once where all is written. Throws UserError that names the path.
 void write_model(const std::string& path, const ModelFile& file);

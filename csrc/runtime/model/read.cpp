@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "ir/error.h"
+#include "runtime/dtype.h"
 #include "runtime/model/fields.h"
 #include "runtime/model/model_file.h"
 
@@ -133,6 +134,19 @@ ModelFile make_model(const std::string& path, const IValue& contents) {
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 }  // namespace
+
+std::vector<Returned> returned_of(const ModelFile& file) {
+  std::vector<Returned> found;
+  for (size_t n = 0; n < file.form.made.size(); ++n) {
+    const CallForm::Made& made = file.form.made[n];
+    const bool is_result = made.use == CallForm::Use::kResult;
+    if (!is_result && made.use != CallForm::Use::kInputUpdate) continue;
+    const ModelTensor& tensor = (is_result ? file.outputs : file.inputs).at(made.index);
+    const auto itemsize = static_cast<int>(c10::elementSize(parse_dtype(tensor.dtype)));
+    found.push_back({n, tensor.name, tensor.dtype, itemsize, made.shape});
+  }
+  return found;
+}
 
 ModelFile read_model(const std::string& path) {
   if (!std::filesystem::is_regular_file(path)) {

@@ -267,6 +267,7 @@ int64_t Communicator::of_first(int64_t number, c10::Device device,
                                const std::function<void()>& check_interrupt) {
   check();
   const uint64_t event = next_event();
+  if (!options_.group) return of_first_by_store(event, number, check_interrupt);
   const auto options = at::TensorOptions().dtype(at::kLong).device(device);
   at::Tensor sent = at::full({rank() == 0 ? size() : 0}, number, options);
   at::Tensor received = at::empty({1}, options);
@@ -286,6 +287,27 @@ int64_t Communicator::of_first(int64_t number, c10::Device device,
   check();  // where it is over by an error
   work->wait();
   return received.item<int64_t>();
+}
+
+int64_t Communicator::of_first_by_store(uint64_t event, int64_t number,
+                                        const std::function<void()>& check_interrupt) {
+  constexpr std::chrono::milliseconds kGlance{1};
+  const std::string key = c10::str("number/", event);
+  c10d::Store& store = *options_.store;
+  try {
+    if (rank() == 0) {
+      store.set(key, std::to_string(number));
+      return number;
+    }
+    while (!store.check({key})) {
+      check({0});
+      if (check_interrupt) check_interrupt();
+      std::this_thread::sleep_for(kGlance);
+    }
+    return std::stoll(store.get_to_str(key));
+  } catch (const c10::Error& error) {
+    throw_failure(options_.watcher->settle({rank(), "", error.what_without_backtrace()}));
+  }
 }
 
 void Communicator::await(const Wait& wait, const std::function<bool()>& is_over) {

@@ -31,7 +31,7 @@ namespace smex::runtime {
 
 struct CommunicatorOptions {
   int rank = 0;
-  Group group;             ///< of all processes, for nothing else
+  Group group;  ///< of all processes, for nothing else; may be null where all share memory
   std::vector<int> hosts;  ///< by process; those of one share memory, -1 with nobody
   /// By process of this host its memory, this one's own too; null for others. Empty where no
   /// process shares any.
@@ -109,6 +109,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
  private:
   friend class Pass;
   std::vector<int> others() const;
+  int64_t of_first_by_store(uint64_t event, int64_t number,
+                            const std::function<void()>& check_interrupt);
   std::vector<int> others_of(std::vector<int> ranks) const;
   /// Does what `await` does for a thread, while kernels wait.
   void look_after(const DeviceWait::Collective& collective,

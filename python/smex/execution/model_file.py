@@ -54,21 +54,29 @@ def write(compiled: Compiled, state: ShardedState, path: str | os.PathLike[str])
             "export: the model changes objects that are its arguments, which have no place in a "
             "file for C++; let it return what it changes"
         )
-    values = captured.structure.values
     inputs = [
-        (name, list(captured.shape(ref.id)), str(values[ref.id].dtype).removeprefix("torch."))
+        _described(captured, name, ref)
         for name, ref in zip(compiled.names, captured.input_refs, strict=True)
     ]
     plan = json.dumps(compiled.plan.contents())
-    compiled.call(state).export(os.fspath(path), inputs, _result_names(captured), plan)
+    compiled.call(state).export(os.fspath(path), inputs, _results(captured), plan)
 
 
-def _result_names(captured: CapturedGraph) -> list[str]:
-    """Returns by tensor that the model returns its place: `['logits'][0]`."""
+_Described = tuple[str, list[int], str]
+
+
+def _described(captured: CapturedGraph, name: str, ref: ValueRef) -> _Described:
+    """Returns a name, and the shape and type of what it stands for."""
+    dtype = captured.structure.values[ref.id].dtype
+    return name, list(captured.shape(ref.id)), str(dtype).removeprefix("torch.")
+
+
+def _results(captured: CapturedGraph) -> list[_Described]:
+    """Returns the tensors that the model returns by their places: `['logits'][0]`."""
     numbers = pytree.tree_unflatten(range(captured.out_spec.num_leaves), captured.out_spec)
     places = [pytree.keystr(path) for path, _ in pytree.tree_flatten_with_path(numbers)[0]]
     return [
-        place
+        _described(captured, place, output)
         for place, output in zip(places, captured.flat_outputs, strict=True)
         if isinstance(output, ValueRef)
     ]

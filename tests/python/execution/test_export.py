@@ -2,8 +2,10 @@
 
 import dataclasses
 import json
+import os
 import pathlib
 import shutil
+import socket
 import subprocess
 import sys
 import zipfile
@@ -189,6 +191,94 @@ def test_random_numbers_are_those_of_the_seed(runner, tmp_path):
         assert not torch.equal(expected, net(x))
     assert runner(tmp_path).returncode == 0
     assert_same(tmp_path, [expected])
+
+
+# ---- on ranks ----
+
+
+@pytest.fixture
+def ranks(programs, tmp_path):
+    """Starts the runner on each of some ranks; returns them as they end."""
+
+    def run(size, files=tmp_path, calls=1, kills=None, **environment):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        shared = {**os.environ, "WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1"}
+        shared |= {"MASTER_PORT": str(port), "OMP_NUM_THREADS": "1", **environment}
+        command = [programs / "run_model", files / "model.smex", files / "inputs.pt"]
+        command += [files / "outputs.pt", str(calls)]
+        started = [
+            subprocess.Popen(
+                command, env={**shared, "RANK": str(rank)}, text=True,
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            )
+            for rank in range(size)
+        ]  # fmt: skip
+        try:
+            if kills is not None:  # after it has loaded the model
+                next(line for line in started[kills].stdout if line.startswith("output"))
+                started[kills].kill()
+            told = [process.communicate(timeout=90) for process in started]
+        finally:
+            for process in started:
+                process.kill()
+        return [(process.returncode, error) for process, (_, error) in zip(started, told)]
+
+    return run
+
+
+def assert_same_on_ranks(files, size, expected):
+    for rank in range(size):
+        found = torch.load(files / f"outputs.pt.{rank}")
+        assert len(found) == len(expected)
+        assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
+
+
+@pytest.mark.parametrize(("name", "size"), [("attention", 2), ("attention", 4), ("graph", 3)])
+def test_ranks_return_the_whole_results(name, size, ranks, tmp_path):
+    make, inputs, options = CASES[name]
+    torch.manual_seed(3)
+    model, args = make().eval(), inputs()
+    _, expected = exported(tmp_path, model, args, **options)
+    assert ranks(size, calls=3) == [(0, "")] * size
+    assert_same_on_ranks(tmp_path, size, [expected])
+
+
+def test_ranks_draw_the_same_numbers(ranks, tmp_path):
+    model, x = nn.Sequential(nn.Linear(6, 64), nn.Dropout(0.5)), torch.randn(8, 6)
+    _, expected = exported(tmp_path, model, (x,), workers=2)
+    assert ranks(2) == [(0, "")] * 2
+    assert_same_on_ranks(tmp_path, 2, [expected])
+
+
+def test_ranks_change_their_buffers(ranks, tmp_path):
+    x = (torch.randn(8, 6),)
+    net, _ = exported(tmp_path, Counts().eval(), x, workers=2)
+    with torch.no_grad():
+        net(*x)
+        third = net(*x)
+    assert ranks(2, calls=3) == [(0, "")] * 2
+    assert_same_on_ranks(tmp_path, 2, [third])
+
+
+def test_what_ranks_cannot_do(ranks, tmp_path):
+    exported(tmp_path, nn.Linear(6, 4), (torch.randn(8, 6),), workers=2)
+    for code, error in ranks(3):
+        assert code == 1 and "over which 2 workers divide evenly, found 3" in error
+    for code, error in ranks(2, SMEX_SHARED_MEMORY="0"):
+        assert code == 1 and "shares no memory with rank 0" in error
+    assert ranks(1) == [(0, "")]
+    ((code, error),) = ranks(1, MASTER_PORT="here")
+    assert code == 1 and 'expected a number as MASTER_PORT, found "here"' in error
+
+
+def test_a_rank_that_is_killed_ends_the_others(ranks, tmp_path):
+    x = torch.randn(8, 64)
+    exported(tmp_path, nn.Sequential(nn.Linear(64, 64), nn.Linear(64, 64)), (x,), workers=2,
+             replicate_bytes=0)  # fmt: skip
+    (code, error), _ = ranks(2, calls=10**9, kills=1)
+    assert code == 2 and "rank 1" in error
 
 
 def test_tiles_on_the_host(runner, tmp_path):

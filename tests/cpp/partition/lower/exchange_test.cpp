@@ -133,7 +133,7 @@ TEST(GatherOutputs, GivesEachProcessTheWhole) {
   // Of the tiles that lie with workers 0 and 1, before anything is fetched.
   program.outputs[0].slots = program.inputs[0].slots;
   program.outputs[0].regions = program.inputs[0].regions;
-  gather_outputs(graph, {0, 0, 1, 1}, program);
+  gather_outputs(returned_of(graph), {0, 0, 1, 1}, program);
   const Binding& result = program.outputs[0];
   for (const int first : {0, 2}) {
     ASSERT_NE(result.slots[first], kNoSlot);
@@ -153,7 +153,7 @@ TEST(GatherOutputs, AddsNothingWhereEachProcessHasTheWhole) {
   const Layout everywhere{{{true, box({{0, 4}})}, {true, box({{0, 4}})}}, 1};
   Program program = relayout_program({{"x", "float32", 4, everywhere, everywhere.tiles}});
   program.outputs[0].value = 0;
-  gather_outputs(graph, {0, 1}, program);
+  gather_outputs(returned_of(graph), {0, 1}, program);
   EXPECT_TRUE(program.workers[0].forward.empty());
   EXPECT_TRUE(program.workers[1].forward.empty());
 }
