@@ -1321,11 +1321,11 @@ class Call:
         self,
         path: str,
         inputs: collections.abc.Sequence[tuple[str, collections.abc.Sequence[int], str]],
-        outputs: collections.abc.Sequence[str],
+        outputs: collections.abc.Sequence[tuple[str, collections.abc.Sequence[int], str]],
         plan: str,
     ) -> None:
         """
-        Writes a file for C++; inputs are (name, shape, dtype).
+        Writes a file for C++; inputs and outputs are (name, shape, dtype).
         """
     def run(
         self, inputs: collections.abc.Sequence[torch.Tensor]
