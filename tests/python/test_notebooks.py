@@ -120,8 +120,8 @@ def test_results_are_pictures_and_no_warnings(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_results_tell_nothing_of_the_machine(name):
-    text = json.dumps([out for out in outputs_of(name)])
-    assert not re.findall(r"/tmp/|/home/|/root/|/work/|site-packages|ipykernel", text)
+    text = json.dumps(outputs_of(name))
+    assert not re.findall(r"/tmp/|/home/|/root/|/work/|site-packages|ipykernel|0x[0-9a-f]{6}", text)
     assert str(Path.cwd()) not in text
 
 
