@@ -341,7 +341,7 @@ def write_svg(name: str, markup: str) -> None:
     found = re.search(r"<svg.*?</svg>", markup, re.DOTALL)
     assert found is not None
     text = found.group().replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
-    (PICTURES / f"{name}.svg").write_text(text.replace("currentColor", "#555") + "\n")
+    (PICTURES / f"{name}.svg").write_text(text.replace("currentColor", "#7a7a7a") + "\n")
 
 
 def graph() -> None:

@@ -2,7 +2,6 @@
 
 import importlib
 import inspect
-import pkgutil
 import re
 from pathlib import Path
 
@@ -36,7 +35,7 @@ def documented():
     for path in DOCS.rglob("*.md"):
         for kind, name, options in DIRECTIVE.findall(path.read_text(encoding="utf-8")):
             if kind != "module":
-                found[id(pkgutil.resolve_name(name))] = name
+                found[id(resolve(name))] = name
                 continue
             module = importlib.import_module(name)
             left_out = re.findall(r":exclude-members: (.*)", options)
@@ -60,6 +59,16 @@ def public(module):
     ]
 
 
+def resolve(name):
+    """The object, not the module that has its name, as ``smex.graph.graph``."""
+    path, _, member = name.rpartition(".")
+    try:
+        owner = importlib.import_module(path)
+    except ModuleNotFoundError:  # a class
+        owner = resolve(path)
+    return getattr(owner, member)
+
+
 @pytest.fixture(scope="module")
 def pages():
     return documented(), "".join(path.read_text("utf-8") for path in DOCS.rglob("*.md"))
@@ -75,6 +84,6 @@ def test_every_name_is_on_a_page(package, pages):
         if inspect.isclass(value) or inspect.isroutine(value):
             if id(value) not in objects:
                 missing.append(name)
-        elif not re.search(rf"`(?:\w+\.)*{name}\b", text):  # a module or a constant
+        elif not re.search(rf"(?:`|:: )(?:\w+\.)*{name}\b", text):  # a module or a constant
             missing.append(name)
     assert not missing
