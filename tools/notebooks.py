@@ -26,12 +26,13 @@ SECONDS = 600
 KEY = "smex_sources"
 """The notebook's metadata with the hash of the sources that were run."""
 VOLATILE = (
+    (re.compile(r"\b\d{5,}\.py:(?=\d)"), "cell:"),
     (re.compile(r"searched in [0-9.e-]+ s"), "searched in … s"),
     (re.compile(r"\b20\d\d-\d\d-\d\d\b"), "…"),
     (re.compile(rf"{re.escape(tempfile.gettempdir())}/[\w./-]*/"), ""),
     (re.compile(rf"(?:{re.escape(str(FOLDER.parents[1]))}|{re.escape(sys.prefix)})/"), ""),
 )
-"""What a text of results has in place of seconds, dates and folders."""
+"""What a text of results has in place of cells' files, seconds, dates and folders."""
 
 Notebook = dict[str, Any]
 

@@ -21,7 +21,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 ROOT = pathlib.Path(__file__).parents[1]
 TABLES = ROOT / "benchmarks" / "README.md"
@@ -213,7 +213,7 @@ class Chart(NamedTuple):
 
 
 _SYSTEMS = {"smex": "SMEX", "dgl": "DGL", "dynet": "DyNet", "torchfold": "torchfold"}
-_VERTEX = {
+_VERTEX: dict[str, Any] = {
     "section": "Vertex functions", "unit": "ms a step", "header": "| system | ms a step |",
     "label": (), "columns": {"": 1}, "system": 0,
 }  # fmt: skip
@@ -275,7 +275,7 @@ def charts() -> None:
     from matplotlib import pyplot
 
     tables = TABLES.read_text()
-    settings = {"svg.hashsalt": "smex", "svg.fonttype": "none", "font.size": 9}
+    settings: Any = {"svg.hashsalt": "smex", "svg.fonttype": "none", "font.size": 9}
     settings |= dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor"), _INK)
     settings |= dict.fromkeys(("xtick.color", "ytick.color"), _INK)
     with pyplot.rc_context(settings):
