@@ -6,7 +6,7 @@ release = package_version("smex")
 version = release
 
 extensions = [
-    "myst_parser",
+    "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.mathjax",
     "sphinx.ext.napoleon",
@@ -14,6 +14,7 @@ extensions = [
 exclude_patterns = ["_build"]
 myst_enable_extensions = ["deflist"]  # troubleshooting.md
 myst_heading_anchors = 3
+nb_execution_mode = "off"  # tools/notebooks.py has stored what the notebooks print and draw
 html_theme = "furo"
 html_title = f"SMEX {release}"
 autodoc_typehints = "description"

@@ -1,13 +1,15 @@
-"""Draws the pictures of README.md and of the documentation's first page.
+"""Draws the pictures of README.md, of the documentation's first page and of its benchmarks.
 
     pip install matplotlib
     python tools/pictures.py speed
     python tools/pictures.py plan      # needs Chromium, which photographs the plan's page
     python tools/pictures.py graph     # needs networkx
     python tools/pictures.py tree
+    python tools/pictures.py charts    # of docs/benchmarks.md
 
-"speed" takes its numbers from the tables of benchmarks/README.md, beside which stand the commands
-that measured them; a row that is gone is an error. Pictures are written to docs/pictures/.
+"speed" and "charts" take their numbers from the tables of benchmarks/README.md, beside which stand
+the commands that measured them; a row that is gone is an error. Pictures are written to
+docs/pictures/.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 ROOT = pathlib.Path(__file__).parents[1]
 TABLES = ROOT / "benchmarks" / "README.md"
@@ -49,7 +51,7 @@ class Bar(NamedTuple):
 
 
 def _number(cell: str) -> float:
-    found = re.search(r"\d+(\.\d+)?", cell)
+    found = re.search(r"\d+(\.\d+)?(e[+-]?\d+)?", cell)
     if not found:
         raise SystemExit(f"{TABLES}: '{cell}' has no number")
     return float(found.group())
@@ -159,6 +161,152 @@ def speed() -> None:
     figure.savefig(PICTURES / "speed.svg", metadata={"Date": None}, facecolor="white")
 
 
+class Chart(NamedTuple):
+    """Bars of a table's rows, beside the command that measured them."""
+
+    name: str
+    section: str
+    command: str
+    """What stands in the section, and beside the chart."""
+    unit: str
+    header: str
+    """What the table's first row begins with."""
+    label: tuple[int, ...]
+    """The cells that tell what is measured."""
+    columns: dict[str, int]
+    """The cell with each system's number, or the only one with a number, by the name ""."""
+    system: int | None = None
+    """The cell with the system's name, where each system has rows of its own."""
+    names: dict[str, str] | None = None
+    """What systems of rows are called here; rows of others are left out."""
+    only: tuple[int, str] | None = None
+    """A cell and what rows have there, where not all rows are drawn."""
+    after: str = ""
+    """A line of the section after which the table comes, where tables have one header."""
+    until: str = ""
+    """What the first row begins with that is not drawn."""
+
+    def rows(self, tables: str) -> dict[str, dict[str, float]]:
+        """Returns by what is measured the number of each system."""
+        text = tables.partition(f"\n## {self.section}\n")[2].partition("\n## ")[0]
+        lines = text.partition(self.after)[2].splitlines() if self.after else text.splitlines()
+        begin = next((n for n, line in enumerate(lines) if line.startswith(self.header)), None)
+        if begin is None:
+            raise SystemExit(f"{TABLES}: '{self.section}' has no table '{self.header}'")
+        found: dict[str, dict[str, float]] = {}
+        for line in lines[begin + 2 :]:
+            if not line.startswith("|") or (self.until and line.startswith(self.until)):
+                break
+            cells = [cell.strip() for cell in line.strip("|").split("|")]
+            if self.only is not None and cells[self.only[0]] != self.only[1]:
+                continue
+            bars = found.setdefault(", ".join(cells[n] for n in self.label), {})
+            if self.system is None:
+                shown = {name: cells[n] for name, n in self.columns.items()}
+            else:
+                name = (self.names or {}).get(cells[self.system])
+                shown = {} if name is None else {name: cells[self.columns[""]]}
+            bars |= {name: _number(cell) for name, cell in shown.items() if cell != "none"}
+        if not any(found.values()):
+            raise SystemExit(f"{TABLES}: the table '{self.header}' of '{self.section}' is empty")
+        return found
+
+
+_SYSTEMS = {"smex": "SMEX", "dgl": "DGL", "dynet": "DyNet", "torchfold": "torchfold"}
+_VERTEX: dict[str, Any] = {
+    "section": "Vertex functions", "unit": "ms a step", "header": "| system | ms a step |",
+    "label": (), "columns": {"": 1}, "system": 0,
+}  # fmt: skip
+CHARTS = (
+    Chart(
+        "steps", "Processes", "python benchmarks/processes/steps.py", "seconds a step",
+        "| model | link | DDP |", (0,),
+        {"SMEX": 6, "DTensor TP, by hand": 4, "DDP": 2, "FSDP2": 3}, only=(1, "1gbit"),
+    ),
+    Chart(
+        "epochs", "GNN training", "python benchmarks/graph/training.py --cpu-time --rounds 3",
+        "processor ms an epoch", "| model | graph | ours, ms |", (0,),
+        {"SMEX": 2, "DGL": 3, "PyG": 5}, only=(1, "power-law-1e6"),
+    ),
+    Chart(
+        "sampling", "Neighbour sampling",
+        "python benchmarks/graph/sampling.py --cpu-time --rounds 5 --graphs power-law-1e6 "
+        "power-law-1e7", "processor ms for 8 batches", "| graph | threads |", (0,), {"": 3},
+        system=2, names=_SYSTEMS, only=(1, "1"),
+    ),
+    Chart(
+        "loaders", "Loaders", "python benchmarks/graph/loaders.py --graphs products",
+        "processor ms a step", "| cores | system | steps/s | processor ms a step | peak MB", (),
+        {"": 3}, system=1, only=(0, "1"),
+        names={"smex": "SMEX", "smex on ranks": "SMEX, a graph in parts", "dgl": "DGL"},
+    ),
+    Chart(
+        "trees", command="python benchmarks/vertex/training.py --model MODEL --rounds 7",
+        names={**_SYSTEMS, "loop": "loop over vertices"}, after="`--model tree-lstm`", **_VERTEX,
+    ),
+    Chart(
+        "sequences", command="python benchmarks/vertex/training.py --model MODEL --rounds 7",
+        names={**_SYSTEMS, "loop": "loop over vertices"}, after="`--model var-lstm", **_VERTEX,
+    ),
+    Chart(
+        "checkpoints", "Checkpoints",
+        "python benchmarks/processes/checkpoint.py --repeats 9 --ranks 1", "seconds",
+        "| what | smex | DCP |", (0,), {"SMEX": 1, "DCP": 2}, until="| save, 2 processes |",
+    ),
+)  # fmt: skip
+CHART_COLOURS = COLOURS | {
+    "SMEX": "#e45756", "SMEX, a graph in parts": "#f2a5a4", "torchfold": "#72b7b2",
+    "loop over vertices": "#bab0ac", "DCP": "#54a24b",
+}  # fmt: skip
+_INK = "#7a7a7a"
+"""Seen on white and on black."""
+
+
+def bar_words(system: str, value: float) -> str:
+    """What stands beside a bar of a chart."""
+    return f"{value:g}  {system}"
+
+
+def charts() -> None:
+    """Draws docs/pictures/chart_*.svg."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    from matplotlib import pyplot
+
+    tables = TABLES.read_text()
+    settings: Any = {"svg.hashsalt": "smex", "svg.fonttype": "none", "font.size": 9}
+    settings |= dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor"), _INK)
+    settings |= dict.fromkeys(("xtick.color", "ytick.color"), _INK)
+    with pyplot.rc_context(settings):
+        for chart in CHARTS:
+            rows = chart.rows(tables)
+            place, ticks = 0.0, []
+            count = sum(map(len, rows.values())) + 0.7 * len(rows)
+            figure, ax = pyplot.subplots(figsize=(7.2, 0.7 + 0.22 * count))
+            for label, bars in rows.items():
+                ticks.append((place + (len(bars) - 1) / 2, label.replace(", ", "\n", 1)))
+                for system, value in bars.items():
+                    ax.barh(place, value, color=CHART_COLOURS[system], height=0.85)
+                    ax.annotate(
+                        bar_words(system, value), (value, place), (4, 0),
+                        textcoords="offset points", va="center", fontsize=8,
+                    )  # fmt: skip
+                    place += 1
+                place += 0.7
+            ax.set_yticks([at for at, _ in ticks], [label for _, label in ticks])
+            ax.set_ylim(place - 0.9, -0.7)
+            ax.set_xlim(0, 1.35 * max(max(bars.values()) for bars in rows.values()))
+            ax.set_xlabel(f"{chart.unit}, less is better")
+            ax.spines[["top", "right"]].set_visible(False)
+            ax.tick_params(axis="y", length=0)
+            figure.savefig(
+                PICTURES / f"chart_{chart.name}.svg", metadata={"Date": None}, transparent=True,
+                bbox_inches="tight",
+            )  # fmt: skip
+            pyplot.close(figure)
+
+
 def plan() -> None:
     """Photographs a plan's page to docs/pictures/plan.png."""
     known = map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))
@@ -193,7 +341,7 @@ def write_svg(name: str, markup: str) -> None:
     found = re.search(r"<svg.*?</svg>", markup, re.DOTALL)
     assert found is not None
     text = found.group().replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
-    (PICTURES / f"{name}.svg").write_text(text.replace("currentColor", "#555") + "\n")
+    (PICTURES / f"{name}.svg").write_text(text.replace("currentColor", "#7a7a7a") + "\n")
 
 
 def graph() -> None:
@@ -222,7 +370,7 @@ def tree() -> None:
 def main() -> None:
     """Runs the command."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    pictures = {"speed": speed, "plan": plan, "graph": graph, "tree": tree}
+    pictures = {"speed": speed, "plan": plan, "graph": graph, "tree": tree, "charts": charts}
     parser.add_argument("picture", choices=tuple(pictures))
     draw = pictures[parser.parse_args().picture]
     PICTURES.mkdir(exist_ok=True)

@@ -56,3 +56,41 @@ def test_a_row_that_is_gone_is_an_error():
     bar = pictures.Bar("DGL", "GNN training", "| train_none |", 4)
     with pytest.raises(SystemExit, match="'GNN training' has no row '| train_none |'"):
         bar.ratio("\n## GNN training\n| train_gcn | 1 |\n")
+
+
+# ---- charts of docs/benchmarks.md ----
+
+
+@pytest.mark.parametrize("chart", pictures.CHARTS, ids=lambda chart: chart.name)
+def test_charts_have_the_numbers_of_the_tables(chart):
+    rows = chart.rows((ROOT / "benchmarks/README.md").read_text())
+    svg = (ROOT / f"docs/pictures/chart_{chart.name}.svg").read_text()
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", svg)
+    drawn = sorted(html.unescape(text) for text in texts if "  " in text)
+    assert drawn == sorted(
+        pictures.bar_words(*bar) for bars in rows.values() for bar in bars.items()
+    )
+    assert all("SMEX" in bars and len(bars) > 1 for bars in rows.values())
+
+
+@pytest.mark.parametrize("chart", pictures.CHARTS, ids=lambda chart: chart.name)
+def test_each_chart_stands_beside_its_command(chart):
+    page = (ROOT / "docs/benchmarks.md").read_text()
+    beside = page.partition(f"(pictures/chart_{chart.name}.svg)")[0].rpartition("\n## ")[2]
+    assert f"`{chart.command}`" in beside
+    tables = (ROOT / "benchmarks/README.md").read_text()
+    section = tables.partition(f"\n## {chart.section}\n")[2].partition("\n## ")[0]
+    assert f"`{chart.command}" in section
+
+
+def test_numbers_of_cells():
+    cells = ["dgl: 1.5e+03 [1.45e+03, 2.57e+03]", "0.44 s [0.38, 0.80]", "pyg adj_t: 177"]
+    assert [pictures._number(cell) for cell in cells] == [1500, 0.44, 177]
+
+
+def test_a_table_that_is_gone_is_an_error():
+    chart = pictures.CHARTS[0]
+    with pytest.raises(SystemExit, match="'Processes' has no table"):
+        chart.rows("\n## Processes\n| other |\n")
+    with pytest.raises(SystemExit, match="is empty"):
+        chart.rows(f"\n## Processes\n{chart.header} FSDP2 |\n|---|---|\n")

@@ -23,8 +23,13 @@ _DARK_NOTEBOOKS = (
     '[data-jp-theme-light="false"]',  # Jupyter
     '[data-vscode-theme-kind="vscode-dark"]',
     '[data-vscode-theme-kind="vscode-high-contrast"]',
+    'body[data-theme="dark"]',
 )
-_LIGHT_NOTEBOOKS = ('[data-jp-theme-light="true"]', '[data-vscode-theme-kind="vscode-light"]')
+_LIGHT_NOTEBOOKS = (
+    '[data-jp-theme-light="true"]',
+    '[data-vscode-theme-kind="vscode-light"]',
+    'body[data-theme="light"]',  # Furo, in which documentation shows notebooks
+)
 
 
 def _inside(notebooks: Sequence[str]) -> str:

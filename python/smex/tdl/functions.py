@@ -19,7 +19,7 @@ def _function(name: str, arity: int, doc: str) -> Callable[..., Expr]:
     return function
 
 
-abs_ = _function("abs", 1, "|x|.")
+abs_ = _function("abs", 1, "x without its sign.")
 acos = _function("acos", 1, "Arc cosine.")
 acosh = _function("acosh", 1, "Inverse of cosh.")
 and_ = _function(
@@ -31,7 +31,7 @@ atan = _function("atan", 1, "Arc tangent.")
 atan2 = _function("atan2", 2, "The angle of the point (y, x) given as atan2(y, x).")
 atanh = _function("atanh", 1, "Inverse of tanh.")
 ceil = _function("ceil", 1, "The least integer not below x.")
-copysign = _function("copysign", 2, "|x| with the sign of y.")
+copysign = _function("copysign", 2, "x with the sign of y.")
 cos = _function("cos", 1, "Cosine.")
 cosh = _function("cosh", 1, "Hyperbolic cosine.")
 erf = _function("erf", 1, "The error function.")
@@ -51,7 +51,7 @@ lands = _function(
     "lands", 2,
     "1 if the index is the position, else 0; a tile of it then needs the places that reach it.",
 )  # fmt: skip
-lgamma = _function("lgamma", 1, "Logarithm of |Γ(x)|.")
+lgamma = _function("lgamma", 1, "Logarithm of the gamma function's size.")
 like = _function(
     "like", 2, "The first operand; of the second only the shape matters to the kernel."
 )

@@ -121,7 +121,7 @@ def sample_labors(
             its weight, as far as that is less than 1.
         importance_sampling: iterations that make the number of different neighbours smaller while
             the variance of a mean of neighbours stays: 0 is the paper's LABOR-0, ``i`` LABOR-i, -1
-            goes on until nothing changes, LABOR-*.
+            goes on until nothing changes, ``LABOR-*``.
         random_seed: a seed, or two of them; calls with one seed share their random numbers. By
             default a new one.
         seed2_contribution: in [0, 1]: how far the random numbers are on the way from those of the
