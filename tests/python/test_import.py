@@ -8,6 +8,7 @@ import types
 from pathlib import Path
 
 import pytest
+import torch
 
 import smex
 from smex import _native, errors
@@ -148,13 +149,15 @@ print(hasattr(smex, "no_such_name"))
 
 def test_other_torch_minor_version_is_refused_readably():
     reason = _native._load({"torch": "2.3.1+cpu"})
-    assert "built against torch 2.3.1+cpu" in reason
+    running = torch.__version__
+    assert f"built against torch 2.3.1+cpu, but torch {running} is running" in reason
+    series = ".".join(running.split(".")[:2])
+    assert f"Install torch 2.3, or SMEX's wheel for torch {series}. " in reason
+    assert "\n" not in reason
     assert "pip install" in reason
 
 
 def test_other_torch_patch_version_warns(recwarn):
-    import torch
-
     major_minor = ".".join(torch.__version__.split("+")[0].split(".")[:2])
     assert _native._load({"torch": f"{major_minor}.99"}) is None
     assert any(f"built against torch {major_minor}.99" in str(w.message) for w in recwarn)
@@ -172,8 +175,6 @@ def test_compiled_code_on_disk_belongs_to_one_build(tag):
 
 
 def test_the_mark_of_the_build_is_set_once():
-    import torch
-
     before = torch.compiler.config.cache_key_tag
     _native._mark_compiled_code()
     assert torch.compiler.config.cache_key_tag == before
