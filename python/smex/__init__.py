@@ -35,7 +35,7 @@ if TYPE_CHECKING:  # what type checkers and editors know of what is loaded when 
     from smex.distributed.diagnose import Diagnosis, diagnose
     from smex.distributed.world import init_processes
     from smex.execution.clipping import clip_grad_norm_
-    from smex.execution.initialise import init
+    from smex.execution.initialise.init import init
     from smex.execution.module import PartitionedModule
     from smex.execution.partition import partition
     from smex.planning.cluster import Cluster

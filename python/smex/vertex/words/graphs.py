@@ -133,7 +133,9 @@ def from_parents(parents: Any, types: Sequence[str] | None = None) -> InputGraph
     try:  # as objects where one may be beyond int64
         values = np.asarray(parents, object if of_ints else None).reshape(-1)
     except ValueError as error:
-        raise SmexTypeError("from_parents: expected ints as parents, found lists") from error
+        raise SmexTypeError(
+            f"from_parents: expected ints as parents, found {parents!r:.60}"
+        ) from error
     if not of_ints and len(values) and not np.issubdtype(values.dtype, np.integer):
         raise SmexTypeError(f"from_parents: expected ints as parents, found {values.dtype}")
     wrong = np.flatnonzero((values < -1) | (values >= len(values)))
