@@ -70,7 +70,7 @@ else:
             "smex.planning.semantic": "SemanticGraph capture_graph",
             "smex.planning.simulation": "Simulation simulate",
             "smex.planning.vertex_costs": "VertexCosts",
-            "smex.tdl": "spec",
+            "smex.specs": "spec",
         },
         modules="checkpoint cluster distributed execution planning specs tdl",
     )

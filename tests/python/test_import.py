@@ -218,3 +218,15 @@ def test_logs_variable_with_an_unknown_level_is_reported():
 def test_without_the_variable_logging_is_left_alone():
     done = run_python("import smex, logging; print(logging.getLogger('smex').level)", SMEX_LOGS="")
     assert done.stdout.strip() == str(logging.NOTSET)
+
+
+def test_a_spec_of_a_program_replaces_the_one_that_is_loaded_late():
+    code = """if True:
+        import smex
+        @smex.spec("aten::relu")
+        def mine(x):
+            return lambda *i: x[i]
+        from smex import specs, tdl
+        assert tdl.REGISTRY["aten::relu"].function is mine, tdl.REGISTRY["aten::relu"]
+    """
+    assert run_python(code).stderr == ""
