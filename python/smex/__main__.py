@@ -103,6 +103,10 @@ def main() -> int:
         prog="python -m smex",
         description="What this build is, what it runs on, and whether it computes what it should.",
     )
+    parser.epilog = (
+        "Other commands, each with --help: python -m smex.specs, smex.distributed, "
+        "smex.graph.run, smex.graph.migrate."
+    )
     parser.add_argument("--facts", action="store_true", help="without the checks")
     options = parser.parse_args()
     config = smex.show_config()

@@ -1,9 +1,10 @@
-"""Modules that can be imported by a second name, as programs and saved objects know them."""
+"""Names of modules: second ones, as programs and saved objects know them, and late ones."""
 
 from __future__ import annotations
 
+import importlib
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -40,6 +41,36 @@ def falls_back(package: str, modules: Iterable[str]) -> None:
     for module in modules:
         own = sys.modules[f"{package}.{module}"]
         vars(own)["__getattr__"] = _of_package(own, sys.modules[package])
+
+
+def loads_later(
+    package: str, names: Mapping[str, str], modules: str = ""
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Returns ``__getattr__`` and ``__dir__`` of a package that loads names when they are used.
+
+    Args:
+        package: its full name, which is loaded or being so.
+        names: for each module, by its full name, those of its names that are the package's too,
+            with spaces between them.
+        modules: names of modules of the package itself.
+    """
+    places = {name: module for module, some in names.items() for name in some.split()}
+    own = modules.split()
+
+    def find(name: str) -> Any:
+        if name in places:
+            found = getattr(importlib.import_module(places[name]), name)
+        elif name in own:
+            found = importlib.import_module(f"{package}.{name}")
+        else:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        vars(sys.modules[package])[name] = found
+        return found
+
+    def known() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *places, *own})
+
+    return find, known
 
 
 def _of_package(module: ModuleType, package: ModuleType) -> Any:

@@ -44,6 +44,11 @@ def _minor(version: str) -> list[str]:
     return version.split("+")[0].split(".")[:2]
 
 
+def _series(version: str) -> str:
+    """2.15 of 2.15.0+cu132, as wheels are named after it."""
+    return ".".join(_minor(version))
+
+
 def _mark_compiled_code() -> None:
     """Makes what ``torch.compile`` keeps on disk belong to this build of the library.
 
@@ -75,7 +80,8 @@ def _load(build_info: dict[str, str]) -> str | None:
     if build_info and _minor(built) != _minor(running):
         return (
             f"the native library was built against torch {built}, but torch {running} is running; "
-            f"torch's C++ interface changes between minor versions. {_HOW_TO_BUILD}"
+            "torch's C++ interface changes between minor versions. Install torch "
+            f"{_series(built)}, or SMEX's wheel for torch {_series(running)}. {_HOW_TO_BUILD}"
         )
     try:
         importlib.import_module("smex._C")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -21,6 +22,13 @@ def aligned(
         ]
         lines.append(indent + "  ".join(cells).rstrip())
     return lines
+
+
+def near_words(name: object, names: Iterable[object]) -> str:
+    """`; did you mean 'a' or 'b'?` with up to three names that are like one, else nothing."""
+    known = {str(one): one for one in names}
+    near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.7)
+    return f"; did you mean {' or '.join(repr(known[one]) for one in near)}?" if near else ""
 
 
 def size_words(nbytes: float) -> str:

@@ -1,6 +1,7 @@
 """The examples of the documentation run and print what stands there."""
 
 import doctest
+import importlib
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ ROOT = Path(__file__).parents[2]
 )
 def test_examples(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # examples write files
+    importlib.import_module("smex.specs")  # registers its own, which stay
     before = set(tdl.REGISTRY)
     result = doctest.testfile(str(ROOT / page), module_relative=False, optionflags=doctest.ELLIPSIS)
     for target in set(tdl.REGISTRY) - before:  # an example's own operator

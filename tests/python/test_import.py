@@ -1,3 +1,5 @@
+import ast
+import importlib
 import logging
 import os
 import subprocess
@@ -6,6 +8,7 @@ import types
 from pathlib import Path
 
 import pytest
+import torch
 
 import smex
 from smex import _native, errors
@@ -33,15 +36,74 @@ def copy_without_library(tmp_path):
     return tmp_path
 
 
-def test_what_takes_seconds_is_imported_by_those_who_use_it():
-    slow = ["networkx", "sympy", "torch._dynamo", "torch.distributed.tensor", "torch._inductor"]
+SLOW = [
+    "networkx",
+    "scipy",
+    "sympy",
+    "torch._dynamo",
+    "torch._inductor",
+    "torch.distributed.tensor",
+]
+PLANNING = ["smex.cluster", "smex.execution", "smex.planning.plan"]
+OF_GRAPHS = ["smex.graph.data", "smex.graph.distributed", "smex.graph.graphbolt", "smex.vertex"]
+
+
+@pytest.mark.parametrize(
+    ("module", "later"),
+    [
+        ("smex", [*SLOW, *PLANNING, "smex.graph", "smex.specs", "smex.vertex"]),
+        ("smex.graph", [*SLOW, *PLANNING, *OF_GRAPHS, "smex.specs"]),
+        ("smex.vertex", [*SLOW, *PLANNING, "smex.graph"]),
+    ],
+)
+def test_what_takes_long_is_imported_by_those_who_use_it(module, later):
     found = run_python(f"""if True:
         import sys, torch
         before = set(sys.modules)
-        import smex.graph, smex.vertex
-        print(sorted(set({slow}) & (set(sys.modules) - before)))
+        import {module}
+        print(sorted(set({later}) & (set(sys.modules) - before)))
     """)
     assert (found.stdout, found.stderr) == ("[]\n", "")
+
+
+def test_names_that_are_loaded_late_are_those_that_type_checkers_see():
+    tree = ast.parse((ROOT / "__init__.py").read_text())
+    for_checkers = next(
+        node for node in tree.body if isinstance(node, ast.If) and isinstance(node.test, ast.Name)
+    )
+    for node in for_checkers.body:
+        for alias in node.names:
+            found = getattr(smex, alias.name)
+            if node.module == "smex":
+                assert found is importlib.import_module(f"smex.{alias.name}")
+            else:
+                assert found is getattr(importlib.import_module(node.module), alias.name)
+    assert set(smex.__all__) <= set(dir(smex))
+
+
+@pytest.mark.parametrize(
+    "uses",
+    [
+        "import smex; smex.partition, smex.cluster.plan, smex.specs",
+        "from smex import *; partition, cluster.plan, specs, capture.__code__",
+        "import smex.capture.trace, smex; smex.capture.__code__",
+        "import smex.vertex, smex; smex.capture.__code__",
+        "import smex.graph as sg; sg.data.KarateClubDataset, sg.distributed.DistGraph",
+        "from smex.graph import *; data.KarateClubDataset, distributed.DistGraph",
+        "import smex.graph.data.citation_graph as c, smex.graph as sg; assert c is sg.data.citegrh",
+        "import smex.graph.distributed.dist_context",
+        "from smex.graph.dataloading import DistNodeDataLoader",
+        "import pickle; pickle.loads(b'csmex.graph.data.tree\\nSSTDataset\\n.')",
+    ],
+)
+def test_what_is_loaded_late_is_found(uses):
+    assert run_python(uses).stderr == ""
+
+
+@pytest.mark.parametrize("module", ["smex", "smex.graph", "smex.graph.dataloading"])
+def test_names_that_are_not_there_are_missing_as_ever(module):
+    with pytest.raises(AttributeError, match=f"module '{module}' has no attribute 'partitoin'"):
+        importlib.import_module(module).partitoin  # noqa: B018
 
 
 def test_native_library_is_loaded():
@@ -87,13 +149,15 @@ print(hasattr(smex, "no_such_name"))
 
 def test_other_torch_minor_version_is_refused_readably():
     reason = _native._load({"torch": "2.3.1+cpu"})
-    assert "built against torch 2.3.1+cpu" in reason
+    running = torch.__version__
+    assert f"built against torch 2.3.1+cpu, but torch {running} is running" in reason
+    series = ".".join(running.split(".")[:2])
+    assert f"Install torch 2.3, or SMEX's wheel for torch {series}. " in reason
+    assert "\n" not in reason
     assert "pip install" in reason
 
 
 def test_other_torch_patch_version_warns(recwarn):
-    import torch
-
     major_minor = ".".join(torch.__version__.split("+")[0].split(".")[:2])
     assert _native._load({"torch": f"{major_minor}.99"}) is None
     assert any(f"built against torch {major_minor}.99" in str(w.message) for w in recwarn)
@@ -111,8 +175,6 @@ def test_compiled_code_on_disk_belongs_to_one_build(tag):
 
 
 def test_the_mark_of_the_build_is_set_once():
-    import torch
-
     before = torch.compiler.config.cache_key_tag
     _native._mark_compiled_code()
     assert torch.compiler.config.cache_key_tag == before
@@ -156,3 +218,15 @@ def test_logs_variable_with_an_unknown_level_is_reported():
 def test_without_the_variable_logging_is_left_alone():
     done = run_python("import smex, logging; print(logging.getLogger('smex').level)", SMEX_LOGS="")
     assert done.stdout.strip() == str(logging.NOTSET)
+
+
+def test_a_spec_of_a_program_replaces_the_one_that_is_loaded_late():
+    code = """if True:
+        import smex
+        @smex.spec("aten::relu")
+        def mine(x):
+            return lambda *i: x[i]
+        from smex import specs, tdl
+        assert tdl.REGISTRY["aten::relu"].function is mine, tdl.REGISTRY["aten::relu"]
+    """
+    assert run_python(code).stderr == ""

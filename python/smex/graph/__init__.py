@@ -12,15 +12,16 @@ many processes. ``migration`` reads programs written for DGL.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from smex._module_names import loads_later as _loads_later
 from smex._version import __version__
 from smex.graph import (
     aliases,
     backend,
     base,
     cuda,
-    data,
     dataloading,
-    distributed,
     function,
     geometry,
     init,
@@ -188,12 +189,14 @@ from smex.graph.creation.convert import (  # isort: skip
     heterograph,
 )
 
+if TYPE_CHECKING:  # they are loaded when they are used
+    from smex.graph import data, distributed
+else:
+    __getattr__, __dir__ = _loads_later(__name__, {}, modules="data distributed")
+
 DGLGraph = Graph
 DGLHeteroGraph = Graph
 
-dataloading.DistDataLoader = distributed.DistDataLoader  # type: ignore[attr-defined]
-dataloading.DistEdgeDataLoader = distributed.DistEdgeDataLoader  # type: ignore[attr-defined]
-dataloading.DistNodeDataLoader = distributed.DistNodeDataLoader  # type: ignore[attr-defined]
 transforms.adj_product_graph = adj_product_graph  # type: ignore[attr-defined]
 transforms.adj_sum_graph = adj_sum_graph  # type: ignore[attr-defined]
 methods.bind()

@@ -96,7 +96,7 @@ DATA = {
     "yelp": "saint",
     "zinc": "stored",
 }
-"""Modules of :mod:`smex.graph.data`."""
+"""Modules of :mod:`smex.graph.data`, which registers them when it is imported."""
 
 
 DISTRIBUTED = {
@@ -106,7 +106,7 @@ DISTRIBUTED = {
     "graph_services": "services",
     "nn": "embedding",
 }
-"""Modules of :mod:`smex.graph.distributed`."""
+"""Modules of :mod:`smex.graph.distributed`, which registers them when it is imported."""
 
 
 _IMPLEMENTED = """
@@ -175,8 +175,6 @@ def register() -> None:
     """Lets the modules be imported by these names."""
     also_named("smex.graph", GRAPH)
     also_named("smex.graph.nn", NN)
-    also_named("smex.graph.data", DATA)
-    also_named("smex.graph.distributed", DISTRIBUTED)
     for package, modules in PACKAGES.items():
         also_named(package, dict.fromkeys(modules.split(), ""))
     for package, parts in PARTS.items():

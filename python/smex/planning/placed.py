@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import math
 from collections.abc import Iterable, Mapping
@@ -35,6 +34,7 @@ from smex.planning.semantic import SemanticGraph
 from smex.text import (
     duration_words,
     mesh_words,
+    near_words,
     placement_words,
     size_words,
     strategy_words,
@@ -313,9 +313,8 @@ class PlacedGraph:
         if not isinstance(name, str):
             raise SmexTypeError(f'plan: a name must be text, such as "fc.weight", got {name!r}')
         if name not in self.graph.value_by_name:
-            near = difflib.get_close_matches(name, self.graph.value_by_name, n=3, cutoff=0.75)
-            meant = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
-            raise PlanError(f'plan: there is no parameter, buffer or input "{name}"{meant}')
+            near = near_words(name, self.graph.value_by_name)
+            raise PlanError(f'plan: there is no parameter, buffer or input "{name}"{near}')
         return self.graph.value_by_name[name]
 
     @functools.cached_property

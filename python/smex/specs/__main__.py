@@ -90,7 +90,9 @@ def _show(target: str, arguments: list[str]) -> int:
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs one command; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m smex.specs", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m smex.specs", description="Which operators have a Spec, and what it says."
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     listing = commands.add_parser("list", help="the operators that have a Spec")
     listing.add_argument("text", nargs="?", default="", help="part of a name, or a family")

@@ -125,9 +125,13 @@ def registered(target: str, function: Callable[..., Any], **local: str) -> Itera
     """Sets a spec for the length of a ``with`` block; the one before it comes back afterwards."""
     before = dict(REGISTRY)
     spec(target, local=local)(function)
+    changed = [name for name, known in REGISTRY.items() if before.get(name) is not known]
     try:
         yield
-    finally:
-        REGISTRY.clear()
-        REGISTRY.update(before)
+    finally:  # what else was registered meanwhile stays
+        for name in changed:
+            if name in before:
+                REGISTRY[name] = before[name]
+            else:
+                del REGISTRY[name]
         _registry_changed()

@@ -188,3 +188,14 @@ def test_the_children_of_chains_are_not_copied():
     places = [place for kind in plan.kinds for task in kind.tasks for place in task.slots]
     assert len(places) == 6
     assert all(isinstance(place, int) for place in places)
+
+
+@pytest.mark.parametrize("parent", [2**63, -(2**63) - 1, 2**70])
+def test_a_parent_beyond_int64_is_an_error_of_ours(parent):
+    with pytest.raises(smex.SmexValueError, match=f"the parent of vertex 1, found {parent}$"):
+        sv.from_parents([-1, parent])
+
+
+def test_lists_as_parents_are_an_error_of_ours():
+    with pytest.raises(smex.SmexTypeError, match=r"expected ints as parents, found \[\[1\], \[0"):
+        sv.from_parents([[1], [0, 1]])

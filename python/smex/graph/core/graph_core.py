@@ -14,6 +14,7 @@ from smex.graph.features.frame import Frame
 from smex.graph.structure.edge_data import id_beyond
 from smex.graph.structure.relation import Relation
 from smex.graph.words import CanonicalType, EdgeType, check_range, counted, quoted
+from smex.text import near_words
 
 
 class NodeSlot(NamedTuple):
@@ -173,16 +174,18 @@ class GraphCore:
             etype = tuple(etype)
         if etype in self._relations:
             return etype
+        near = near_words(etype, self._relations)
         raise SmexValueError(
-            f"edge type: the graph has no {etype!r}; it has {quoted(self._relations)}"
+            f"edge type: the graph has no {etype!r}; it has {quoted(self._relations)}{near}"
         )
 
     def _reject_etype_name(self, name: str) -> None:
         if name in self._etype_of_name:
             same = [canonical for canonical in self._relations if canonical[1] == name]
             raise SmexValueError(f'edge type: "{name}" is ambiguous; pass one of {quoted(same)}')
+        near = near_words(name, self._etype_of_name)
         raise SmexValueError(
-            f"edge type: the graph has no {name!r}; it has {quoted(self._relations)}"
+            f"edge type: the graph has no {name!r}; it has {quoted(self._relations)}{near}"
         )
 
     def relation(self, etype: EdgeType = None) -> Relation:
@@ -234,7 +237,10 @@ class GraphCore:
             return NodeSlot("src", ntype)
         if self._is_block and ntype in self._dst_num_nodes:
             return NodeSlot("dst", ntype)
-        raise SmexValueError(f"node type: the graph has no {ntype!r}; it has {quoted(self.ntypes)}")
+        near = near_words(ntype, self.ntypes)
+        raise SmexValueError(
+            f"node type: the graph has no {ntype!r}; it has {quoted(self.ntypes)}{near}"
+        )
 
     def _src_slot(self, ntype: str | None) -> NodeSlot:
         return NodeSlot("src", _one_of("source node type", ntype, self._srctypes))
@@ -354,7 +360,8 @@ def _one_of(kind: str, ntype: str | None, names: list[str]) -> str:
             )
         return names[0]
     if ntype not in names:
-        raise SmexValueError(f"{kind}: the graph has no {ntype!r}; it has {quoted(names)}")
+        near = near_words(ntype, names)
+        raise SmexValueError(f"{kind}: the graph has no {ntype!r}; it has {quoted(names)}{near}")
     return ntype
 
 

@@ -15,6 +15,7 @@ from smex.graph.core.placement import PlacementMixin
 from smex.graph.features.frame import Frame
 from smex.graph.structure.relation import Relation
 from smex.graph.words import CanonicalType, EdgeType, quoted
+from smex.text import near_words
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -53,8 +54,10 @@ class SlicingMixin(PlacementMixin):
             )
         matching = self._matching(key)
         if not matching:
+            near = near_words(key, self._etype_of_name)
             raise SmexValueError(
-                f"g[{_shown(key)}]: no edge type matches; the graph has {quoted(self._relations)}"
+                f"g[{_shown(key)}]: no edge type matches; the graph has "
+                f"{quoted(self._relations)}{near}"
             )
         if len(matching) == 1:
             src, _, dst = matching[0]

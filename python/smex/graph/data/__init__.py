@@ -1,5 +1,7 @@
 """Data sets with DGL's names, and what is needed to make one's own."""
 
+from smex._module_names import also_named as _also_named
+from smex.graph.aliases import DATA as _SECOND_NAMES
 from smex.graph.data import planetoid as citegrh
 from smex.graph.data import utils as utils
 from smex.graph.data.adapters import AsGraphPredDataset, AsLinkPredDataset, AsNodePredDataset
@@ -211,3 +213,5 @@ __all__ = [
     "split_dataset",
     "utils",
 ]
+
+_also_named(__name__, _SECOND_NAMES)

@@ -1,5 +1,8 @@
 """Mini-batches of graphs, with DGL's names."""
 
+from typing import TYPE_CHECKING
+
+from smex._module_names import loads_later as _loads_later
 from smex.graph.dataloading import base, negative_sampler
 from smex.graph.dataloading.base import BlockSampler, Sampler
 from smex.graph.dataloading.cluster_gcn import ClusterGCNSampler
@@ -26,6 +29,12 @@ from smex.graph.dataloading.neighbor_sampler import (
 )
 from smex.graph.dataloading.saint import SAINTSampler
 from smex.graph.dataloading.shadow import ShaDowKHopSampler
+
+if not TYPE_CHECKING:  # DGL has these loaders here; they stand on this package
+    __getattr__, __dir__ = _loads_later(
+        __name__,
+        {"smex.graph.distributed": "DistDataLoader DistEdgeDataLoader DistNodeDataLoader"},
+    )
 
 __all__ = [
     "BlockSampler",

@@ -1,5 +1,7 @@
 """One graph on many processes, with DGL's names: ``import smex.graph.distributed``."""
 
+from smex._module_names import also_named as _also_named
+from smex.graph.aliases import DISTRIBUTED as _SECOND_NAMES
 from smex.graph.distributed import optim
 from smex.graph.distributed.book import (
     EdgePartitionPolicy,
@@ -64,3 +66,5 @@ __all__ = [
     "sample_etype_neighbors",
     "sample_neighbors",
 ]
+
+_also_named(__name__, _SECOND_NAMES)

@@ -129,16 +129,22 @@ def from_parents(parents: Any, types: Sequence[str] | None = None) -> InputGraph
         >>> smex.vertex.from_parents([2, 2, -1]).children_of(2)
         [0, 1]
     """
-    values = np.asarray(parents).reshape(-1)
-    if len(values) and not np.issubdtype(values.dtype, np.integer):
+    of_ints = isinstance(parents, (list, tuple)) and all(type(p) is int for p in parents)
+    try:  # as objects where one may be beyond int64
+        values = np.asarray(parents, object if of_ints else None).reshape(-1)
+    except ValueError as error:
+        raise SmexTypeError(
+            f"from_parents: expected ints as parents, found {parents!r:.60}"
+        ) from error
+    if not of_ints and len(values) and not np.issubdtype(values.dtype, np.integer):
         raise SmexTypeError(f"from_parents: expected ints as parents, found {values.dtype}")
-    values = values.astype(np.int64)
     wrong = np.flatnonzero((values < -1) | (values >= len(values)))
     if len(wrong):
         raise SmexValueError(
             f"from_parents: expected a vertex below {len(values)} or -1 as the parent of vertex "
             f"{wrong[0]}, found {values[wrong[0]]}"
         )
+    values = values.astype(np.int64)
     order = np.argsort(values, kind="stable")
     roots = int((values == -1).sum())
     counts = np.bincount(values[values >= 0], minlength=len(values))

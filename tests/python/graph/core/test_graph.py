@@ -116,6 +116,7 @@ def test_types_of_a_block(block):
     ("ask", "text"),
     [
         (lambda g: g.to_canonical_etype("zz"), "edge type: the graph has no 'zz'; it has"),
+        (lambda g: g.num_nodes("usr"), "node type: the graph has no 'usr'.*; did you mean 'user'"),
         (lambda g: g.to_canonical_etype(("a", "b", "c")), r"has no \('a', 'b', 'c'\)"),
         (lambda g: g.to_canonical_etype("plays"), '"plays" is ambiguous; pass one of'),
         (lambda g: g.to_canonical_etype(None), "the graph has 4 of them, expected a name"),
