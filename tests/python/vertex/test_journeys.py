@@ -408,3 +408,85 @@ def test_a_first_run_inside_of_what_is_compiled():
     torch.testing.assert_close(found, output * 2)
     (grad,) = torch.autograd.grad(found.sum(), x)
     torch.testing.assert_close(grad, torch.autograd.grad(2 * output.sum(), x)[0])
+
+
+class Twice(sv.VertexFunction):
+    """One linear layer at two places, behind a normalisation."""
+
+    def __init__(self):
+        super().__init__(h=4)
+        self.norm, self.first = nn.LayerNorm(4), nn.Linear(4, 4)
+        self.layers = nn.ModuleList([self.first, nn.Linear(4, 4), self.first])
+        self.scale = 1.0
+
+    def forward(self):
+        self.scatter(self.step(self.pull(), self.gather(0).h))
+
+    def step(self, x, h):
+        h = self.norm(x + self.scale * h)
+        for layer in self.layers:
+            h = torch.tanh(layer(h))
+        return h
+
+    def of_chain(self, x):
+        """Reference: one vertex after the other."""
+        h = torch.zeros_like(x[:1])
+        for row in x.split(1):
+            h = self.step(row, h)
+        return h
+
+
+def equal_steps(function, graphs, x):
+    """Compares the last state and all gradients with those of torch."""
+    found = sv.run(function, graphs, x).roots.states["h"]
+    wanted = function.of_chain(x)
+    torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-10)
+    parameters = list(function.parameters())
+    own, others = (torch.autograd.grad(h.square().sum(), parameters) for h in (found, wanted))
+    for one, other in zip(own, others, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_a_module_at_two_places(options):
+    torch.manual_seed(0)
+    function, graphs = Twice().double(), [sv.chain(5)]
+    before = dict(function.named_parameters(remove_duplicate=False))
+    x = torch.randn(5, 4, dtype=torch.float64)
+    with sv.options(**options):
+        for _ in range(2):
+            equal_steps(function, graphs, x)
+            after = dict(function.named_parameters(remove_duplicate=False))
+            assert all(after[name] is parameter for name, parameter in before.items())
+
+
+def test_numbers_and_hooks_that_change_are_followed():
+    torch.manual_seed(0)
+    function, graphs = Twice().double(), [sv.chain(5)]
+    x = torch.randn(5, 4, dtype=torch.float64)
+    for scale in (1.0, 0.5, 1.0, 0, True):
+        function.scale = scale
+        equal_steps(function, graphs, x)
+    assert len(function._former) == 3
+    handle = function.norm.register_forward_hook(lambda module, given, out: 2 * out)
+    equal_steps(function, graphs, x)
+    handle.remove()
+    equal_steps(function, graphs, x)
+    copied = copy.deepcopy(function)
+    copied.scale = 0.25
+    equal_steps(copied, graphs, x)
+    equal_steps(function, graphs, x)
+
+
+def test_a_number_that_changes_in_each_step_is_told_of_once():
+    function, graphs, x = Twice(), [sv.chain(2)], torch.randn(2, 4)
+    with torch.no_grad(), warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for step in range(12):
+            function.scale = step / 10
+            torch.testing.assert_close(
+                sv.run(function, graphs, x).roots.states["h"], function.of_chain(x)
+            )
+    texts = [str(warning.message) for warning in told if "changes often" in str(warning.message)]
+    assert len(texts) == 1 and "let it be a tensor" in texts[0]
+    assert len(function._former) <= 8

@@ -61,6 +61,15 @@ RUNTIME = smex.SmexRuntimeError
 MISTAKES = {
     "cycle": (VALUE, lambda: run([TWO, sv.from_children([[1], [0]])]),
         "input graphs: sample 1 has a cycle, 0 -> 1 -> 0 from parent to child"),
+    "input of no type": (
+        VALUE,
+        lambda: sv.run(
+            {"leaf": Sum(), "pair": Pair()},
+            [sv.from_children([[], [], [0, 1]], ["leaf", "leaf", "pair"])],
+            {"leaf": torch.zeros(2, 2), "lef": torch.zeros(2, 2)},
+        ),
+        "expected inputs by type, of leaf, pair, found those of 'lef' too",
+    ),
     "missing child": (VALUE, lambda: run([TWO, sv.from_children([[], [4]])]),
         "input graphs: vertex 1 of sample 1 has child 4, which is missing: the sample has 2 vertices"),
     "gathers fewer": (VALUE, lambda: run([TWO, THREE_CHILDREN]),

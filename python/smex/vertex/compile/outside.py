@@ -23,7 +23,7 @@ from smex.errors import SmexValueError
 MAKERS = (torch.tensor, torch.as_tensor)
 """Functions that make a tensor of numbers."""
 
-_OF_MODULES = ("_parameters", "_buffers", "_modules", "_traces", "_inherited")
+_OF_MODULES = ("_parameters", "_buffers", "_modules", "_traces", "_inherited", "_former")
 
 
 class Place(NamedTuple):

@@ -13,6 +13,7 @@ from torch import Tensor, fx, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from smex._calling import call_with
 from smex._logging import quiet_fakes
 from smex.errors import SmexRuntimeError, SmexValueError
 from smex.vertex.compile.outside import Attributes, Found, Outside, check_gradients
@@ -379,7 +380,7 @@ class _Builder:
     def _run(self, rows: Rows, params: dict[str, Tensor], outside: Outside) -> Reads:
         def run() -> None:
             with outside:
-                torch.func.functional_call(self.function, params, ())
+                call_with(self.function, params)
 
         return rows.call(run)
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, fx
 
 from smex._C import TaskLoop
+from smex._calling import call_with
 from smex.capture.origin import error_line
 from smex.errors import (
     SmexError,
@@ -551,7 +552,7 @@ class CallBody:
         checks = self._checks_gradients and index == 0
         with TRACING, torch.set_grad_enabled(signature.with_gradients or checks):
             try:
-                reads = rows.call(lambda: torch.func.functional_call(self._function, params, ()))
+                reads = rows.call(lambda: call_with(self._function, params))
             except SmexError:
                 raise
             except Exception as error:

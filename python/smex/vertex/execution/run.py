@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -751,6 +751,7 @@ def _inputs(
     by_type = numbers is not None and inputs and set(inputs) <= set(functions)
     found: dict[str, dict[str, tuple[Tensor, bool]]] = {name: {} for name in functions}
     if not by_type:
+        _check_names(inputs, batch, functions)
         for name, value in inputs.items():
             _check_input(name, value, batch.num_vertices, "the batch")
             for of in found.values():
@@ -770,6 +771,20 @@ def _inputs(
             _check_input(name, value, rows, f"type {type_name!r}")
             found[type_name][name] = (value, True)
     return found
+
+
+def _check_names(inputs: Mapping[str, Any], batch: GraphBatch, functions: Iterable[str]) -> None:
+    """Raise where some inputs are clearly those of a type, and others of none."""
+    types = sorted(functions)
+    others = sorted(set(inputs) - set(types))
+    for name in set(inputs) & set(types):
+        value = inputs[name]
+        rows = value.shape[0] if isinstance(value, Tensor) and value.ndim else None
+        if others and rows != batch.num_vertices:
+            raise SmexValueError(
+                f"smex.vertex.run: expected inputs by type, of {', '.join(types)}, found those of "
+                f"{', '.join(map(repr, others))} too; give all by the names of types, or none"
+            )
 
 
 def _check_input(name: str, value: Any, rows: int, of: str) -> None:

@@ -12,7 +12,16 @@ _PLAIN = (
     bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.Size,
 )  # fmt: skip
 _TENSORS = ("_parameters", "_buffers", "_modules")
-_OURS = ("_traces", "_inherited", "_pushed", "_has_warned")
+_OURS = (
+    "_traces",
+    "_inherited",
+    "_former",
+    "_settings",
+    "_pushed",
+    "_has_warned",
+    "_changes_often",
+)
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 _OF_TORCH = set(vars(nn.Module())) - {"training"}
 
 
@@ -33,6 +42,27 @@ def constants_of(function: nn.Module) -> dict[tuple[str, str], Any] | None:
                 return None
             found[path, name] = copy.deepcopy(value)
     return found
+
+
+def settings_of(function: nn.Module) -> tuple[Any, ...]:
+    """Returns the numbers and texts that are attributes of its modules, and which hooks they have.
+
+    Looked at in every run: what is in lists and dicts is not.
+    """
+    found: list[Any] = []
+    for module in function.modules():
+        for name, value in vars(module).items():
+            kind = type(value)
+            if kind in _SETTINGS:
+                if name != "training":  # which is looked at anyway
+                    found.append(value)
+                    found.append(kind)
+            elif name in _HOOKS and value:
+                found.append(tuple(value))
+    return tuple(found)
+
+
+_SETTINGS = {bool, int, float, complex, str, torch.dtype, torch.device}
 
 
 def _is_plain(value: Any) -> bool:

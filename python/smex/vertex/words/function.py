@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any, ClassVar, Protocol
@@ -10,12 +11,14 @@ import torch
 from torch import Tensor, nn
 
 from smex.errors import SmexKeyError, SmexRuntimeError, SmexTypeError, SmexValueError
-from smex.vertex.words.constants import constants_of
+from smex.vertex.words.constants import constants_of, settings_of
 
 __all__ = ["State", "VertexFunction"]
 
 Shape = tuple[int, ...]
 
+_MOST_SETTINGS = 8
+"""Of so many other settings traces are kept."""
 ROWS, EDGES = 12, 20
 """How many vertices and edges a trace is made with; the graph holds for any number."""
 
@@ -125,6 +128,7 @@ class VertexFunction(nn.Module):
     arity: ClassVar[int | tuple[int, int] | None] = None
     state_dtype: torch.dtype | None = None
     only_traced: ClassVar[bool] = False
+    _changes_often = False
     _inherited: tuple[dict[Any, Any], Any] | None = None
     """Of a copy, until it runs, the traces of its original, and what these hold for."""
 
@@ -139,11 +143,19 @@ class VertexFunction(nn.Module):
             name: _shape(type(self).__name__, name, size) for name, size in state.items()
         }
         self._traces: dict[Any, Any] = {}
+        self._settings: tuple[Any, ...] | None = None  # that the traces are of
+        self._former: dict[tuple[Any, ...], dict[Any, Any]] = {}  # the traces of others
         self._pushed: dict[str, tuple[torch.Size, torch.dtype]] = {}  # seen in calls
         self._has_warned = False
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_traces": {}, "_inherited": None}
+        forgotten: dict[str, Any] = {
+            "_traces": {},
+            "_inherited": None,
+            "_settings": None,
+            "_former": {},
+        }
+        return {**self.__dict__, **forgotten}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> VertexFunction:
         import copy
@@ -163,15 +175,40 @@ class VertexFunction(nn.Module):
             self._inherited = None
             if constants_of(self) == constants:
                 self._traces = {**traces, **self._traces}
+        settings = settings_of(self)
+        if settings != self._settings:
+            self._follow(settings)
         return self._traces
+
+    def _follow(self, settings: tuple[Any, ...]) -> None:
+        """Goes on with the traces of other settings."""
+        former, self._settings = self._settings, settings
+        if former is None or None in self._traces.values():  # one that is called follows anyway
+            return
+        tried = {key: True for key in self._traces if key[0] == "tried"}
+        self._former[former] = self._traces
+        self._traces = self._former.pop(settings, tried)
+        if len(self._former) <= _MOST_SETTINGS:
+            return
+        del self._former[next(iter(self._former))]
+        if not self._changes_often:
+            self._changes_often = True
+            warnings.warn(
+                f"{type(self).__name__}: a number that is an attribute changes often, and forward "
+                "is traced anew for each, which takes a while; let it be a tensor "
+                "(self.k = torch.tensor(0.5)), whose numbers may change",
+                stacklevel=5,
+            )
 
     def retrace(self) -> None:
         """Forgets what was made of ``forward``: needed after a change of what it reads.
 
-        Parameters, buffers, ``train()`` and ``eval()`` and the inputs' types are looked at anew in
-        each run; other attributes are taken for constants.
+        Parameters, buffers, ``train()`` and ``eval()``, numbers and texts that are attributes,
+        hooks, and the inputs' types are looked at anew in each run; other attributes are taken for
+        constants.
         """
         self._traces.clear()
+        self._former.clear()
         self._inherited = None
 
     def gather(self, slot: int) -> State:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from smex._calling import call_with
 from smex.errors import SmexValueError
 from smex.graph.constants import NID
 from smex.graph.graph import Graph
@@ -211,7 +212,7 @@ class PGExplainer(nn.Module):
             weights = (values + values[torch.where(reverse < 0, edges, reverse)]) / 2
             known = {"edge_weight": self._by_type(graph, weights), **kwargs}
             frozen = {name: p.detach() for name, p in self.model.named_parameters()}
-            logits = torch.func.functional_call(self.model, frozen, (graph, feat), known)
+            logits = call_with(self.model, frozen, graph, feat, **known)
         return values, weights, logits
 
     def _check_kind(self, graphs: bool) -> None:
