@@ -8,8 +8,6 @@ import sys
 import tempfile
 from collections.abc import Callable
 
-from smex.errors import SmexValueError
-
 
 def show(
     what: str,
@@ -40,13 +38,7 @@ def show(
         os.close(handle)
         print(path)
     written = pathlib.Path(path)
-    try:
-        written.write_text(page(), encoding="utf-8")
-    except OSError as error:
-        raise SmexValueError(
-            f"show: the page cannot be written to {str(path)!r}: {error.strerror}; expected the "
-            'path of a file in a folder that is there, such as "plan.html"'
-        ) from error
+    written.write_text(page(), encoding="utf-8")
     return written
 
 

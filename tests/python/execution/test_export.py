@@ -329,11 +329,11 @@ def test_another_format(runner, files):
         contents = {name: archive.read(name) for name in archive.namelist()}
     (name,) = (name for name in contents if name.endswith("/data.pkl"))
     head, tail = contents[name].split(b"smex.model", 1)
-    contents[name] = head + b"smex.model" + tail.replace(b"K\x01", b"K\x63", 1)
+    contents[name] = head + b"smex.model" + tail.replace(b"K\x02", b"K\x63", 1)
     with zipfile.ZipFile(files / "model.smex", "w") as archive:
         for name, content in contents.items():
             archive.writestr(name, content)
-    refused(runner, files, "has format 99, this library reads format 1; export the net again")
+    refused(runner, files, "has format 99, this library reads format 2; export the net again")
 
 
 def test_an_operator_that_nobody_has_registered(runner, tmp_path):

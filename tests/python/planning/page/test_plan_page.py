@@ -387,13 +387,6 @@ def test_show_writes_a_temporary_page_and_prints_its_path(graph, capsys):
         path.unlink()
 
 
-def test_show_names_a_path_that_cannot_be_written(graph, tmp_path):
-    plan = smex.search(graph, 2)
-    for path in (tmp_path, tmp_path / "none" / "plan.html"):
-        with pytest.raises(smex.SmexValueError, match="the page cannot be written to .*; expected"):
-            plan.show(path)
-
-
 def test_show_displays_in_a_notebook(graph, monkeypatch, tmp_path):
     shown = []
     notebook = types.ModuleType("IPython")
