@@ -304,7 +304,13 @@ int64_t Communicator::of_first_by_store(uint64_t event, int64_t number,
       if (check_interrupt) check_interrupt();
       std::this_thread::sleep_for(kGlance);
     }
-    return std::stoll(store.get_to_str(key));
+    const int64_t found = std::stoll(store.get_to_str(key));
+    const std::string readers = key + "/read";
+    if (store.add(readers, 1) == size() - 1) {  // the last one clears up
+      store.deleteKey(key);
+      store.deleteKey(readers);
+    }
+    return found;
   } catch (const c10::Error& error) {
     throw_failure(options_.watcher->settle({rank(), "", error.what_without_backtrace()}));
   }

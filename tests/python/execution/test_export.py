@@ -250,6 +250,9 @@ def test_ranks_draw_the_same_numbers(ranks, tmp_path):
     _, expected = exported(tmp_path, model, (x,), workers=2)
     assert ranks(2) == [(0, "")] * 2
     assert_same_on_ranks(tmp_path, 2, [expected])
+    assert ranks(2, calls=3) == [(0, "")] * 2
+    (one,), (other,) = (torch.load(tmp_path / f"outputs.pt.{rank}") for rank in range(2))
+    assert torch.equal(one, other) and not torch.equal(one, expected)
 
 
 def test_ranks_change_their_buffers(ranks, tmp_path):
