@@ -134,10 +134,7 @@ def check_in_degrees(layer: str, graph: Graph) -> None:
     if torch.compiler.is_compiling():
         return  # the answer is a number that a graph cannot branch on
     relation = graph.relation()
-    lonely = relation.kept.get("without in-edges")
-    if lonely is None:
-        lonely = int((relation.in_degrees() == 0).sum())
-        relation.kept["without in-edges"] = lonely
+    lonely = relation.keep("without in-edges", lambda: int((relation.in_degrees() == 0).sum()))
     if lonely:
         raise SmexValueError(
             f"{layer}: {counted(lonely, 'node')} without in-edges would get 0; add self-loops with "

@@ -54,7 +54,7 @@ def settings_of(function: nn.Module) -> tuple[Any, ...]:
         for name, value in vars(module).items():
             kind = type(value)
             if kind in _SETTINGS:
-                if name != "training":  # which is looked at anyway
+                if name != "training" and name not in _OURS:  # that one is looked at anyway
                     found.append(value)
                     found.append(kind)
             elif name in _HOOKS and value:
