@@ -9,14 +9,14 @@ _LIGHT = (
     "color-scheme: light; --ink: #222; --paper: #fff; --soft: #555; --faint: #eee; --rule: #bbb; "
     "--stroke: #333; --tick: #888; --forward: #d5e0ea; --forward-2: #e8eef4; --backward: #e8dccf; "
     "--backward-2: #f3ece6; --compute: #4c78a8; --communication: #f58518; --link: #0b5cad; "
-    "--grid: #dde; --live: #9ecae9; "
+    "--grid: #dde; --hatch: #0006; --live: #9ecae9; "
     "--parameters: #bab0ac; --gradients: #88c27a; --heat: 76, 120, 168;"
 )
 _DARK = (
     "color-scheme: dark; --ink: #ddd; --paper: #16181c; --soft: #a8adb5; --faint: #2c3036; "
     "--rule: #555b64; --stroke: #d5d8dc; --tick: #9aa0a8; --forward: #2d3d4d; "
     "--forward-2: #232f3b; --backward: #4a3c2d; --backward-2: #382f25; --compute: #6a9bd0; "
-    "--communication: #f0943c; --link: #7db8f5; --grid: #3a3f4b; --live: #2f5675; "
+    "--communication: #f0943c; --link: #7db8f5; --grid: #3a3f4b; --hatch: #0008; --live: #2f5675; "
     "--parameters: #6e6663; --gradients: #4a7a40; --heat: 106, 155, 208;"
 )
 _DARK_NOTEBOOKS = (
@@ -76,13 +76,19 @@ body.smex-page > .smex-plan { min-height: 100vh; box-sizing: border-box; padding
 .smex-plan .acts { display: flex; gap: 8px; }
 .smex-plan svg { vertical-align: middle; }
 .smex-plan svg text { font: 11px system-ui, sans-serif; fill: var(--ink); }
-.smex-plan svg text.over { paint-order: stroke; stroke: var(--paper); stroke-width: 3px; }
 .smex-plan .scroll { overflow-x: auto; max-width: 100%; }
 .smex-plan .tall { overflow-y: auto; max-height: 640px; }
 .smex-plan .tall th { position: sticky; top: 0; z-index: 1; }
 .smex-plan .matrix td, .smex-plan .matrix th { padding: 4px 10px; }
 .smex-plan td.n, .smex-plan th.n { white-space: nowrap; }
-.smex-plan .scroll > svg { width: 100%; min-width: 760px; max-width: 1130px; height: auto; }
+.smex-plan .scroll > svg { width: 100%; min-width: 900px; max-width: 1130px; height: auto; }
+.smex-plan .narrow > svg { min-width: 640px; max-width: 730px; }
+.smex-plan .zoom:focus-visible { outline: 2px solid var(--link); }
+.smex-plan .unbroken { white-space: nowrap; }
+.smex-plan .sorted { font-size: 13px; }
+.smex-plan .sorted code { font-size: 12px; white-space: nowrap; }
+@media (min-width: 700px) { .smex-plan .sorted td:first-child { position: sticky; left: 0; } }
+.smex-plan .sorted th.n { white-space: normal; }
 .smex-plan .sides { display: grid; gap: 8px 24px;
   grid-template-columns: repeat(auto-fit, minmax(min(480px, 100%), 1fr)); }
 .smex-plan .sides > div { min-width: 0; }
@@ -102,6 +108,11 @@ body.smex-page > .smex-plan { min-height: 100vh; box-sizing: border-box; padding
 def escape(text: object) -> str:
     """Text as it may stand between tags and in attributes."""
     return html.escape(str(text))
+
+
+def module(name: str) -> str:
+    """Returns a module's name; what stands in none of them is the model's own."""
+    return code(name) if name else "<small>(model)</small>"
 
 
 def code(text: str) -> str:
@@ -152,9 +163,9 @@ def scrolling(drawing: str) -> str:
     return f'<div class="scroll">{drawing}</div>'
 
 
-def zooming(drawing: str) -> str:
+def zooming(drawing: str, narrow: bool = False) -> str:
     """Returns a wide drawing that can be zoomed too, where scripts run."""
-    return f'<div class="scroll zoom">{drawing}</div>'
+    return f'<div class="scroll zoom{" narrow" if narrow else ""}">{drawing}</div>'
 
 
 def page(title: str, *parts: str) -> str:

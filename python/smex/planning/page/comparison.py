@@ -11,7 +11,7 @@ from typing import Any
 from smex.planning import markup
 from smex.planning.markup import code, escape, section, table
 from smex.planning.page.links import links_matrix
-from smex.planning.page.names import collapse
+from smex.planning.page.names import collapse, machine_words
 from smex.planning.page.script import SCRIPT
 from smex.planning.page.tiles import legend, tensor_picture
 from smex.planning.page.timeline import memory_legend, timeline_drawing
@@ -90,8 +90,8 @@ def _totals(here: PlacedGraph, there: PlacedGraph) -> str:
     words = ""
     if here.machine and there.machine:
         same = str(here.machine) == str(there.machine)
-        both = f"Here on {here.machine}, there on {there.machine}."
-        words = f"<p>{escape(f'Both on {here.machine}.' if same else both)}</p>\n"
+        both = f"Here on {machine_words(here.machine)}, there on {machine_words(there.machine)}."
+        words = f"<p>{escape(f'Both on {machine_words(here.machine)}.' if same else both)}</p>\n"
         rows.append(_row("takes", here.seconds, there.seconds, duration_words))
         arithmetic = here.compute_seconds, there.compute_seconds
         rows.append(_row("of that compute", *arithmetic, duration_words))
@@ -115,7 +115,7 @@ def _courses(here: PlacedGraph, there: PlacedGraph) -> str:
     longest = max(both) if timed else None
     highest = max(*here.peak_bytes(), *there.peak_bytes())
     drawn = [
-        timeline_drawing(plan, each, longest, highest)
+        timeline_drawing(plan, each, longest, highest, narrow=True)
         for plan, each in zip((here, there), prices, strict=True)
     ]
     scale = "seconds and bytes have one scale" if timed else "bytes that are live have one scale"
@@ -163,14 +163,15 @@ def _ops(here: PlacedGraph, there: PlacedGraph) -> str:
         return section("Ops", "<p>All calls cost the same.</p>")
     rows = []
     for _, module, target, backward, split, other, a, b, c, d in found[:_MOST_OPS]:
-        row = [code(target), code(module), "backward" if backward else "forward"]
+        row = [code(target), markup.module(module), "backward" if backward else "forward"]
         row += [escape(split), escape(other), size_words(a), size_words(b)]
         rows.append([*row, *([duration_words(c), duration_words(d)] if timed else [])])
     head = ["op", "module", "pass", "split here", "split there"]
     head += ["moves here", "moves there"]
     head += ["takes here", "takes there"] if timed else []
     ids = [f"smex-both-{number}" for number in range(len(rows))]
-    words = f"The first {len(rows):,} of {len(found):,} kinds of call whose costs differ."
+    which = "All" if len(rows) == len(found) else f"The first {len(rows):,} of"
+    words = f"{which} {len(found):,} kinds of call whose costs differ."
     drawn = table(head, rows, right=range(5, len(head)), ids=ids)
     return section("Ops that differ most", f"<p>{words}</p>", drawn)
 

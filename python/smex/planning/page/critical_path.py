@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from smex._C import ComputeInstr, FreeInstr, MoveInstr, list_exchanges
+from smex.planning import markup
 from smex.planning.markup import code, escape, section, table
 from smex.planning.page.names import collapse
 from smex.planning.placed import PlacedGraph
@@ -157,9 +158,10 @@ def _row(group: _Group, seconds: float, rows: Mapping[int, str]) -> tuple[str, .
         target = f'<a href="#{rows[group.op]}">{target}</a>'
     where = ", ".join(group.where[:3]) + (" …" if len(group.where) > 3 else "")
     on = where if group.kind == "message" else f"worker {where}"
+    on = f'<span class="unbroken">{escape(on)}</span>'
     turn = "" if group.backward is None else "backward" if group.backward else "forward"
     return (
-        group.kind, target, code(group.module), turn, escape(on), f"{group.times:,} ×",
+        group.kind, target, markup.module(group.module), turn, on, f"{group.times:,} ×",
         duration_words(group.seconds), f"{group.seconds / seconds:.1%}",
     )  # fmt: skip
 

@@ -21,7 +21,7 @@ _WORDS = (
     "The forward calls that use a weight, in the order of the program: above, the weight (↓ "
     "dimension 0, for convolutions the output channels; → dimension 1, the input channels); below, "
     "the activations that the call reads and makes (↓ dimension 0, the batch; → dimension 1, the "
-    "channels). Boxes are tiles in the colours of their workers; a striped box is held by several, "
+    "channels). Boxes are tiles in the colours of their workers; a hatched box is held by several, "
     "as replicas or cut along another dimension. Sides grow with the logarithm of a tensor's bytes."
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Iterable
 from typing import TypeVar
 
@@ -55,6 +56,12 @@ def _merged(groups: dict[tuple[_Parts, K], list[str]], position: int) -> dict:
 
 def _joined(parts: _Parts) -> str:
     return ".".join(part if isinstance(part, str) else numbers_words(part) for part in parts)
+
+
+def machine_words(machine: object) -> str:
+    """Returns a machine or cluster as a sentence has it, without the name of its class."""
+    found = re.fullmatch(r"[A-Z]\w*\((.*)\)", str(machine))
+    return found.group(1) if found else str(machine)
 
 
 def numbers_words(numbers: tuple[int, ...]) -> str:

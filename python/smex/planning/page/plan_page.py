@@ -8,6 +8,7 @@ from smex.planning import markup
 from smex.planning.page.critical_path import critical_path_section
 from smex.planning.page.layers import layers_section
 from smex.planning.page.links import links_section
+from smex.planning.page.names import machine_words
 from smex.planning.page.script import SCRIPT
 from smex.planning.page.tables import ops_section, steps_section, tensors_section
 from smex.planning.page.timeline import timeline_section
@@ -64,7 +65,7 @@ def _title(plan: PlacedGraph) -> str:
         for name, number in plan.graph.value_by_name.items()
         if values[number].role == "input"
     ]
-    machine = "" if plan.machine is None else f", on {plan.machine}"
+    machine = "" if plan.machine is None else f", on {machine_words(plan.machine)}"
     facts = f"{', '.join(inputs)}{machine}; {datetime.date.today().isoformat()}"
     return f"<h1>{markup.escape(_name(plan))}</h1>\n<p>{markup.escape(facts)}</p>"
 

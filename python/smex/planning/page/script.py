@@ -16,17 +16,20 @@ for (const page of document.querySelectorAll(".smex-plan:not([data-live])")) {
   // Tables of many rows: a field to search in, and headings to sort by.
   for (const table of page.querySelectorAll("table.sorted")) {
     const [head, ...rows] = table.rows;
-    const field = document.createElement("input");
+    const field = document.createElement("input"), count = document.createElement("small");
+    count.setAttribute("aria-live", "polite");
     field.type = "search";
     field.placeholder = "search " + rows.length + " rows";
     field.setAttribute("aria-label", "search the rows");
-    table.parentNode.before(field);
+    if (rows.length > 5) table.parentNode.before(field, count);
     field.oninput = () => {
       const words = field.value.toLowerCase().split(/\s+/);
       for (const row of rows) {
         const text = row.textContent.toLowerCase();
         row.hidden = !words.every((word) => text.includes(word));
       }
+      const shown = rows.filter((row) => !row.hidden).length;
+      count.textContent = shown < rows.length ? shown + " of " + rows.length : "";
     };
     [...head.cells].forEach((cell, column) => {
       const sort = () => {
@@ -44,7 +47,11 @@ for (const page of document.querySelectorAll(".smex-plan:not([data-live])")) {
       };
       cell.tabIndex = 0;
       cell.onclick = sort;
-      cell.onkeydown = (event) => { if (event.key === "Enter") sort(); };
+      cell.onkeydown = (event) => {
+        if (event.key !== "Enter" && event.key !== " ") return;
+        event.preventDefault();
+        sort();
+      };
     });
   }
 
@@ -83,7 +90,7 @@ for (const page of document.querySelectorAll(".smex-plan:not([data-live])")) {
   });
   page.addEventListener("pointerleave", () => { tip.hidden = true; });
 
-  // Wide drawings are zoomed around the pointer, by the wheel with Ctrl or by buttons.
+  // Wide drawings are zoomed around the pointer, by the wheel with Ctrl, by keys or by buttons.
   for (const frame of page.querySelectorAll(".zoom")) {
     const svg = frame.querySelector("svg");
     const whole = svg.viewBox.baseVal.width;
@@ -100,14 +107,25 @@ for (const page of document.querySelectorAll(".smex-plan:not([data-live])")) {
       set(zoom * (event.deltaY > 0 ? 0.8 : 1.25), event.clientX - frame.getBoundingClientRect().x);
     }, {passive: false});
     const bar = document.createElement("div");
-    for (const [sign, name, by] of [["+", "zoom in", 2], ["−", "zoom out", 0.5], ["1", "all", 0]]) {
+    const buttons = [["+", "zoom in", 2], ["−", "zoom out", 0.5], ["all", "all", 0]];
+    for (const [sign, name, by] of buttons) {
       const button = document.createElement("button");
       button.textContent = sign;
       button.setAttribute("aria-label", name);
       button.onclick = () => set(zoom * by, frame.clientWidth / 2);
       bar.append(button);
     }
+    bar.title = "also by the wheel with Ctrl, and by the keys + − 0 on the drawing";
     frame.before(bar);
+    frame.tabIndex = 0;
+    frame.setAttribute("role", "group");
+    frame.setAttribute("aria-label", "drawing: + and − zoom, 0 shows all, arrows move");
+    frame.addEventListener("keydown", (event) => {
+      const by = {"+": 2, "=": 2, "-": 0.5, "0": 0}[event.key];
+      if (by === undefined || event.ctrlKey || event.metaKey) return;
+      event.preventDefault();
+      set(zoom * by, frame.clientWidth / 2);
+    });
   }
 }
 """

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from smex._C import cut_of
+from smex.planning import markup
 from smex.planning.markup import code, escape, section, table
 from smex.planning.page.names import collapse
 from smex.planning.page.tiles import bar, legend, tensor_picture
@@ -151,21 +152,22 @@ def ops_section(plan: PlacedGraph, prices: Sequence[OpPrice]) -> tuple[str, dict
         places.update(dict.fromkeys(ops, f"smex-op-{len(rows)}"))
         count = len(ops)
         share = (sent + computed if timed else nbytes) * count / total if total else 0
-        row = [code(target), escape(split), code(module), escape(source)]
-        row += ["backward" if backward else "forward", f"{count:,} ×", size_words(nbytes)]
-        row += [size_words(nbytes * count)]
+        row = [code(target), markup.module(module), "backward" if backward else "forward"]
+        row += [escape(split), f"{share:.1%}", f"{count:,} ×"]
+        row += [size_words(nbytes), size_words(nbytes * count)]
         if timed:
             row += [duration_words(sent * count), duration_words(computed * count)]
-        rows.append([*row, f"{share:.1%}"])
-    head = ["op", "split", "module", "line", "pass", "calls", "each moves", "together"]
+        rows.append([*row, escape(source)])
+    head = ["op", "module", "pass", "split", "share", "calls", "each moves", "together"]
     head += ["communication", "compute"] if timed else []
+    which = "all" if len(rows) == len(groups) else f"the first {len(rows):,} of"
     by = "predicted seconds" if timed else "bytes that they move"
     words = (
-        f"By {by}, the first {len(rows):,} of {len(groups):,} kinds of call. A split "
+        f"By {by}, {which} {len(groups):,} kinds of call. A split "
         "names for each step the index along which the op is divided; repeat: every part does all."
     )
     if not rows:
         return section("Ops", "<p>Nothing is moved.</p>"), {}
     ids = [f"smex-op-{number}" for number in range(len(rows))]
-    found = table([*head, "share"], rows, right=range(5, len(head) + 1), ids=ids)
+    found = table([*head, "line"], rows, right=range(4, len(head)), ids=ids)
     return section("Ops that cost most", f"<p>{words}</p>", found), places

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 
 from smex._C import cut_of
 from smex.planning.markup import escape
 
 WIDTH, HEIGHT = 90, 36  # of a picture in a table, in pixels
+_HATCH = 8  # pixels between lines
 _MOST_COLOURED = 32  # workers; with more only the cuts are drawn
 
 Tile = tuple[bool, list[tuple[int, int]]]
@@ -48,7 +50,7 @@ def tensor_picture(shape: Sequence[int], placement: Sequence[int], tiles: Sequen
     """Returns a tensor's tiles and the dimensions that are shown."""
     axes = axes_of(len(shape), placement)
     words = [f"{arrow} dim {dim}" for arrow, dim in zip("↓→", axes, strict=True) if dim >= 0]
-    return f"{tiles_svg(shape, tiles, axes)} <small>{' '.join(words)}</small>"
+    return f"{tiles_svg(shape, tiles, axes)} <small class='unbroken'>{' '.join(words)}</small>"
 
 
 def tiles_svg(
@@ -60,7 +62,7 @@ def tiles_svg(
     """Two dimensions of a tensor, downwards and to the right, with the tiles of all workers.
 
     A box that several workers hold, because they are replicas or differ in another dimension, is
-    striped in their colours.
+    striped in their colours and hatched.
     """
     holders: dict[tuple[float, ...], list[tuple[int, str]]] = {}
     for worker, (held, box) in enumerate(tiles):
@@ -94,7 +96,22 @@ def _boxes(
             f'width="{(x1 - x0) * width:.2f}" height="{(y1 - y0) * height:.2f}" '
             'fill="none" stroke="var(--stroke)" pointer-events="none"/>'
         )
+        if len(held_by) > 1:
+            lines = _hatching(x0 * width, x1 * width, y0 * height, y1 * height)
+            boxes.append(
+                f'<path d="{lines}" stroke="var(--hatch)" pointer-events="none" fill="none"/>'
+            )
     return "".join(boxes)
+
+
+def _hatching(x0: float, x1: float, y0: float, y1: float) -> str:
+    """Returns lines from the lower left to the upper right through a box."""
+    lines = []
+    for step in range(1, math.ceil((x1 - x0 + y1 - y0) / _HATCH)):
+        low, high = x0 + step * _HATCH - (y1 - y0), x0 + step * _HATCH  # below, above
+        left, right = max(low, x0), min(high, x1)
+        lines.append(f"M{left:.1f} {y1 - (left - low):.1f}L{right:.1f} {y0 + (high - right):.1f}")
+    return "".join(lines)
 
 
 def _cuts(

@@ -5,21 +5,21 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from smex.capture.records import OpRecord
 from smex.planning.markup import code, escape, scrolling, section, table, zooming
 from smex.planning.page.memory import KINDS, Memory, fullest_worker, program_order
-from smex.planning.page.names import collapse
+from smex.planning.page.names import collapse, machine_words
 from smex.planning.placed import PlacedGraph
 from smex.planning.prices import OpPrice
 from smex.text import duration_words, size_words
 
-_LEFT, _WIDTH = 110, 1000  # pixels: of the words before the lanes, of the lanes
+_LEFT, _WIDTH, _NARROW = 110, 1000, 600  # pixels: of the words before the lanes, of the lanes
 _LANE, _MEMORY, _WORKER, _GAP = 30, 90, 44, 8
 _MOST_LANES = 16  # workers whose memory is drawn
 _MOST_COUNTED = 2**17  # calls of all workers, for each of them
-_MOST_BANDS = 48
+_NAMED = 0.6  # of the axis, that names of the modules of the level that is shown take at least
 _FEWEST_UNFOLDED, _MOST_UNFOLDED = 100, 24  # ops of a program; drawings of modules
 _FINEST_UNFOLDED = 5.0  # pixels of the narrowest box there
 _FINEST = 2.0  # pixels of the narrowest box
@@ -77,6 +77,7 @@ def timeline_drawing(
     longest: float | None = None,
     highest: float = 0,
     memory: Memory | None = None,
+    narrow: bool = False,
 ) -> str:
     """Returns the drawing of the timeline.
 
@@ -86,10 +87,11 @@ def timeline_drawing(
         longest: seconds that are as wide as the drawing; by default those of the plan.
         highest: bytes that are as high as the lane of memory, if more than the plan's peak.
         memory: of the plan's program, where it is known.
+        narrow: of half a page, or of a picture.
     """
     if not plan.graph.captured.ops:
         return ""
-    drawing = _drawing(plan, prices, longest)
+    drawing = _drawing(plan, prices, longest, _NARROW if narrow else _WIDTH)
     drawing.draw_bands()
     if plan.machine is not None:
         drawing.draw_seconds()
@@ -98,16 +100,18 @@ def timeline_drawing(
     worker = fullest_worker(plan)
     memory = memory or Memory(plan, plan.program())
     drawing.draw_memory(memory.live(worker), memory.live_by_kind(worker), highest)
-    return zooming(drawing.svg())
+    return zooming(drawing.svg(), narrow)
 
 
-def _drawing(plan: PlacedGraph, prices: Sequence[OpPrice], longest: float | None) -> _Drawing:
+def _drawing(
+    plan: PlacedGraph, prices: Sequence[OpPrice], longest: float | None, width: int = _WIDTH
+) -> _Drawing:
     """Returns a drawing of the ops in the order in which they run, without lanes."""
     order, timed = program_order(plan), plan.machine is not None
     ops = [plan.graph.captured.ops[number] for number in order]
     prices = [prices[number] for number in order]
     lengths = [price.seconds if timed else 1.0 for price in prices]
-    return _Drawing(ops, prices, lengths, timed, longest)
+    return _Drawing(ops, prices, lengths, timed, longest, width=width)
 
 
 def _modules(plan: PlacedGraph, prices: Sequence[OpPrice]) -> str:
@@ -206,10 +210,10 @@ def _words(plan: PlacedGraph) -> str:
             "the ops of the program."
         )
     return (
-        f"One iteration of the worker with the largest tiles on {escape(plan.machine)}, "
-        f"predicted: {duration_words(plan.seconds)}, of which "
-        f"{duration_words(plan.compute_seconds)} compute. Computing and communication stand one "
-        "after the other, as the plan's seconds add them up; smex.simulate has them overlap, as "
+        "One iteration of the worker with the largest tiles on "
+        f"{escape(machine_words(plan.machine))}, predicted: {duration_words(plan.seconds)}, of "
+        f"which {duration_words(plan.compute_seconds)} compute. Computing and communication stand "
+        "one after the other, as the plan's seconds add them up; smex.simulate has them overlap, as "
         "the runtime does."
     )
 
@@ -225,7 +229,9 @@ class _Drawing:
         timed: bool,
         longest: float | None = None,
         finest: float = _FINEST,
+        width: int = _WIDTH,
     ):
+        self._width = width
         self._finest = finest
         self._ops, self._prices, self._timed = ops, prices, timed
         self._turn = sum(not op.backward for op in ops)  # the place of the first of backward
@@ -243,19 +249,19 @@ class _Drawing:
     def svg(self) -> str:
         """Returns what has been drawn."""
         self._draw_axis()
-        width, height = _LEFT + _WIDTH + 20, self._y
+        width, height = _LEFT + self._width + 20, self._y
         return (
             f'<svg viewBox="0 0 {width} {height:g}" width="{width}" height="{height:g}">\n'
             f"{''.join(self._parts)}</svg>"
         )
 
     def _x(self, at: float) -> float:
-        return _LEFT + at / self._total * _WIDTH
+        return _LEFT + at / self._total * self._width
 
     def _rect(
         self, start: float, end: float, y: float, height: float, fill: str, title: str
     ) -> None:
-        x, width = self._x(start), (end - start) / self._total * _WIDTH
+        x, width = self._x(start), (end - start) / self._total * self._width
         self._parts.append(
             f'<rect x="{x:.2f}" y="{y:.1f}" width="{width:.2f}" height="{height:.1f}" '
             f'fill="{fill}"><title>{escape(title)}</title></rect>\n'
@@ -289,11 +295,14 @@ class _Drawing:
 
     def _label(self, span: _Span, y: float) -> None:
         """Writes the name in the middle of a span, or its last part, as far as there is room."""
-        x0, x1 = self._x(span.start), self._x(span.end)
-        for words in (span.label, span.label.rpartition(".")[2]):
-            if len(words) * _LETTER < x1 - x0:
-                self._text((x0 + x1) / 2, y, words, "middle")
-                return
+        if words := self._label_words(span):
+            self._text((self._x(span.start) + self._x(span.end)) / 2, y, words, "middle")
+
+    def _label_words(self, span: _Span) -> str:
+        """Returns the name, or its last part, or "" where neither has room."""
+        width = self._x(span.end) - self._x(span.start)
+        label = span.label or "model"
+        return next((w for w in (label, label.rpartition(".")[2]) if len(w) * _LETTER < width), "")
 
     def draw_seconds(self) -> None:
         """Draws a lane of boxes for arithmetic and one for communication."""
@@ -326,7 +335,7 @@ class _Drawing:
                 self._rect(span.start, span.end, y, tall, _COMMUNICATION, self._title(span))
         self._text(_LEFT - 8, self._y + 12, size_words(most), "end")
         self._text(_LEFT - 8, self._y + height, "bytes moved", "end")
-        self._line(_LEFT, self._y + height, _LEFT + _WIDTH, self._y + height)
+        self._line(_LEFT, self._y + height, _LEFT + self._width, self._y + height)
         self._y += height + _GAP
 
     def draw_worker(
@@ -335,7 +344,7 @@ class _Drawing:
         """Bytes that are live of one of several workers, of which one holds `highest` at most."""
         bottom = self._y + _WORKER
         self._areas(live, kinds, bottom, _WORKER / (highest or 1), finest=_FINEST)
-        self._line(_LEFT, bottom, _LEFT + _WIDTH, bottom)
+        self._line(_LEFT, bottom, _LEFT + self._width, bottom)
         self._text(_LEFT - 8, bottom - _WORKER / 2 - 3, f"worker {worker}", "end")
         self._text(_LEFT - 8, bottom - _WORKER / 2 + 11, size_words(max(live)), "end")
         self._y = bottom + _GAP
@@ -392,27 +401,27 @@ class _Drawing:
             return bottom - nbytes / tallest * _MEMORY
 
         self._areas(live, kinds, bottom, _MEMORY / tallest)
-        self._line(_LEFT, y(peak), _LEFT + _WIDTH, y(peak), ' stroke-dasharray="5 4"')
-        self._line(_LEFT, bottom, _LEFT + _WIDTH, bottom)
+        self._line(_LEFT, y(peak), _LEFT + self._width, y(peak), ' stroke-dasharray="5 4"')
+        self._line(_LEFT, bottom, _LEFT + self._width, bottom)
         self._text(_LEFT - 8, top + 8, size_words(tallest), "end")
         self._text(_LEFT - 8, bottom, "live bytes", "end")
-        self._text(_LEFT + 4, y(peak) - 4, f"predicted peak {size_words(peak)}")
-        self._mark_heaviest(live, y, y(peak))
+        self._mark_peak(max(range(len(live)), key=live.__getitem__), peak, y(peak))
         self._y = bottom + _GAP
 
-    def _mark_heaviest(
-        self, live: Sequence[int], y: Callable[[float], float], below: float
-    ) -> None:
-        heaviest = max(range(len(live)), key=live.__getitem__)
+    def _mark_peak(self, heaviest: int, peak: int, y: float) -> None:
+        """Tells the peak above its line, where nothing is drawn, and of which call it is."""
         x, op = self._x(self._starts[heaviest]), self._ops[heaviest]
-        where = f"{op.target} of {op.module_path or 'the model'}"
-        words = f"{size_words(live[heaviest])} at {where}"
+        where = f"at {op.target} of {op.module_path or 'the model'}"
+        words = f"predicted peak {size_words(peak)}"
         self._parts.append(
-            f'<circle cx="{x:.1f}" cy="{y(live[heaviest]):.1f}" r="3" fill="var(--stroke)">'
-            f"<title>{escape(words)}</title></circle>\n"
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="var(--stroke)">'
+            f"<title>{escape(f'{words} {where}')}</title></circle>\n"
         )
-        anchor, shift = ("start", 6) if x < _LEFT + _WIDTH / 2 else ("end", -6)
-        self._text(x + shift, below + 14, words, anchor, ' class="over"')
+        room = self._width / _LETTER - len(words)
+        told = words if len(where) > room else f"{words} {where}"
+        at = min(max(x - len(told) * _LETTER / 2, _LEFT + 4), _LEFT + self._width)
+        at = min(at, _LEFT + self._width - len(told) * _LETTER)
+        self._text(at, y - 6, told)
 
     def _draw_axis(self) -> None:
         """Numbers below all lanes."""
@@ -455,16 +464,19 @@ class _Drawing:
 
     def _module_spans(self) -> list[_Span]:
         """Runs of modules, as deep as there is room for."""
-        for depth in (3, 2, 1):
-            spans = self._spans(_heads(self._ops, depth, self._turn))
-            if len(spans) <= _MOST_BANDS:
-                break
-        return spans
+        found = [self._spans(_heads(self._ops, depth, self._turn)) for depth in (3, 2, 1)]
+        named = [self._named(spans) for spans in found]
+        enough = (spans for spans, share in zip(found, named, strict=True) if share >= _NAMED)
+        return next(enough, found[named.index(max(named))])
+
+    def _named(self, spans: Sequence[_Span]) -> float:
+        """Returns the share of the axis that spans take whose names have room."""
+        return sum(s.end - s.start for s in spans if self._label_words(s)) / self._total
 
     def _fine_spans(self, finest: float | None = None) -> list[_Span]:
         """Ops, as many together as are as wide as the narrowest box."""
         spans: list[_Span] = []
-        least = (finest or self._finest) / _WIDTH * self._total
+        least = (finest or self._finest) / self._width * self._total
         for number, (op, label) in enumerate(
             zip(self._ops, _heads(self._ops, 99, self._turn), strict=True)
         ):

@@ -37,7 +37,23 @@ for (const svg of document.querySelectorAll("svg")) {
         && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 2)
       over.push(e.textContent + " | " + f.textContent); }));
 }
+const covered = [];
+for (const svg of document.querySelectorAll("svg")) {
+  const drawn = [...svg.querySelectorAll("path[fill]:not([fill=none])")];
+  for (const e of svg.querySelectorAll("text")) {
+    const a = e.getBoundingClientRect(), at = svg.createSVGPoint();
+    const points = [0.05, 0.25, 0.5, 0.75, 0.95].map((f) => {
+      at.x = a.left + f * a.width; at.y = (a.top + a.bottom) / 2; return at.matrixTransform(
+        svg.getScreenCTM().inverse()); });
+    if (a.width > 0 && drawn.some((p) => points.some((q) => p.isPointInFill(q))))
+      covered.push(e.textContent); }
+}
+const small = [...document.querySelectorAll("svg text")].filter((e) => {
+  const box = e.getBoundingClientRect(); return box.height > 0 && box.height < 9.5; });
 document.body.dataset.found = JSON.stringify({
+  broken: [...document.querySelectorAll(".unbroken")].filter(
+    (e) => e.getClientRects().length > 1).map((e) => e.textContent),
+  covered: covered, small: small.map((e) => e.textContent),
   wide: document.documentElement.scrollWidth - innerWidth, width: innerWidth,
   clipped: clipped.map((e) => e.textContent), out: out.map((e) => e.textContent), over: over,
   paper: getComputedStyle(document.querySelector(".smex-plan")).backgroundColor,
@@ -99,6 +115,7 @@ def test_nothing_is_wider_than_the_screen_or_cut_off(page, tmp_path, width, dark
     assert found["width"] == width
     assert found["wide"] <= 0
     assert found["clipped"] == [] and found["out"] == [] and found["over"] == []
+    assert found["covered"] == [] and found["small"] == []
     light = [sum(map(int, re.findall(r"\d+", found[key])[:3])) for key in ("paper", "ink")]
     assert (light[0] < 150 and light[1] > 450) if dark else (light[0] > 700 and light[1] < 150)
     *size, colour, drawn = pixels(tmp_path / "page.png")
@@ -127,6 +144,11 @@ document.querySelector("button[aria-label='zoom in']").click();
 found.zoom = svg.getBoundingClientRect().width / before;
 document.querySelector("button[aria-label='all']").click();
 found.back = svg.getBoundingClientRect().width / before;
+const press = (key) => svg.parentNode.dispatchEvent(new KeyboardEvent("keydown", {key}));
+press("+"); found.keys = [svg.getBoundingClientRect().width / before];
+press("0"); found.keys.push(svg.getBoundingClientRect().width / before);
+field.value = "mm"; field.oninput();
+found.count = [document.querySelector("[aria-live]").textContent, column(0).length];
 document.body.dataset.found = JSON.stringify(found);
 </script>"""
 
@@ -144,6 +166,8 @@ def test_rows_are_searched_and_sorted_and_drawings_told_and_zoomed(page, tmp_pat
     title, told, hidden = found["tip"]
     assert title == told and not hidden
     assert found["zoom"] > 1.9 and found["back"] == 1
+    assert found["keys"][0] > 1.9 and found["keys"][1] == 1
+    assert found["count"][0] == f"{found['count'][1]} of {found['all']}"
 
 
 @pytest.mark.parametrize("width", [500, 1600])
@@ -156,12 +180,31 @@ def test_two_plans_are_not_wider_than_the_screen(tmp_path, width):
     path.write_text(path.read_text().replace("</body>", f"{MEASURE}</body>"))
     found = measured(path, width)
     assert found["wide"] <= 0 and found["clipped"] == [] and found["out"] == []
+    assert found["covered"] == [] and found["small"] == [] and found["broken"] == []
+
+
+def test_modules_of_many_layers_have_names(tmp_path):
+    """More than two thousand ops: the band tells each layer, and nothing lies over the peak."""
+    with torch.device("meta"):
+        layer = torch.nn.TransformerEncoderLayer(64, 4, 128, dropout=0.1, batch_first=True)
+        x = torch.empty(8, 16, 64)
+        graph = smex.capture_graph(torch.nn.TransformerEncoder(layer, 20), (x, x), F.mse_loss)
+    assert len(graph.captured.ops) > 2000
+    path = tmp_path / "many.html"
+    smex.search(graph, 4, objective="time", machine=MACHINE).show(path)
+    text = path.read_text()
+    band = re.findall(r'<text x="[\d.]+" y="31.0" text-anchor="middle">([^<]*)<', text)
+    assert {name.removeprefix("layers.") for name in band[:40]} >= {str(n) for n in range(20)}
+    path.write_text(text.replace("</body>", f"{MEASURE}</body>"))
+    found = measured(path, 1000)
+    assert found["wide"] <= 0 and found["out"] == [] and found["covered"] == []
 
 
 def test_what_is_too_wide_cut_off_or_overlaps_is_found(page, tmp_path):
     bad = (
         '<svg width="60" height="20"><text x="5" y="12">long words that end outside</text>'
-        '<text x="8" y="13">others</text></svg><p style="width:40px;overflow:hidden">'
+        '<text x="8" y="13">others</text></svg><svg width="60" height="20" viewBox="0 0 120 40">'
+        '<path d="M0 0H120V40H0Z" fill="red"/><text x="2" y="30">here</text></svg><p style="width:40px;overflow:hidden">'
         '<span style="white-space:nowrap">words that do not fit</span></p>'
         '<h2 style="width:2000px">'
     )
@@ -171,6 +214,7 @@ def test_what_is_too_wide_cut_off_or_overlaps_is_found(page, tmp_path):
     assert found["wide"] > 0 and found["clipped"] == ["words that do not fit"]
     assert found["out"] == ["long words that end outside"]
     assert found["over"] == ["long words that end outside | others"]
+    assert found["covered"] == ["here"] and found["small"] == ["here"]
 
 
 @pytest.mark.parametrize("theme", ["false", "true"])
