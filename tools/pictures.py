@@ -1,26 +1,24 @@
 """Draws the pictures of README.md, of the documentation's first page and of its benchmarks.
 
-    pip install matplotlib
     python tools/pictures.py speed
-    python tools/pictures.py plan      # needs Chromium, which photographs the plan's page
+    python tools/pictures.py plan
     python tools/pictures.py graph     # needs networkx
     python tools/pictures.py tree
     python tools/pictures.py charts    # of docs/benchmarks.md
 
 "speed" and "charts" take their numbers from the tables of benchmarks/README.md, beside which stand
 the commands that measured them; a row that is gone is an error. Pictures are written to
-docs/pictures/.
+docs/pictures/. Each is light or dark as the page that shows it, and on ground of its own, so that
+it is read on any; what is 500 pixels wide has letters of 8 or more.
 """
 
 from __future__ import annotations
 
 import argparse
+import html
 import pathlib
 import re
-import shutil
-import subprocess
 import sys
-import tempfile
 from typing import Any, NamedTuple
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -87,17 +85,24 @@ PANELS: dict[str, dict[str, list[Bar]]] = {
             Bar("PyG", _TRAINING, "| train_sage, F = 64 | power-law-1e6 |", 6),
         ],
     },
-    "sampling and trees": {
-        "neighbours, 10⁷ edges": [
+    "sampling, 10⁷ edges": {
+        "three layers of neighbours": [
             Bar("DGL", "Neighbour sampling", "| power-law-1e7 | 1 | dgl |", 6),
             Bar("PyG", "Neighbour sampling", "| power-law-1e7 | 1 | pyg", 6),
         ],
+    },
+    "networks that differ by sample": {
         "Tree-LSTM": [
             Bar("DGL", "Vertex functions", "| dgl |", 4),
             Bar("DyNet", "Vertex functions", "| dynet |", 4),
         ],
     },
 }
+COLUMNS = (
+    ("a model on two processes, 1 Gbit/s", "sampling, 10⁷ edges"),
+    ("an epoch on a graph of 10⁶ edges", "networks that differ by sample"),
+)
+"""Which panels stand below each other."""
 COLOURS = {
     "FSDP2": "#54a24b", "DDP": "#88d27a", "DTensor TP, by hand": "#b279a2",
     "DGL": "#4c78a8", "PyG": "#f58518", "DyNet": "#9d755d",
@@ -120,45 +125,102 @@ def words(system: str, ratio: float) -> str:
     return f"{ratio:.1f} ×  {system}"
 
 
+_LIGHT = "--ink:#1f2328;--soft:#59636e;--rule:#c4cad1;--paper:#fff;--smex:#e45756"
+_DARK = "--ink:#e4e6ea;--soft:#a0a7b0;--rule:#4a515a;--paper:#14161a;--smex:#ff7b79"
+_LETTER, _BAR, _LINE = 12, 13, 16  # pixels: of text, of a bar, from bar to bar
+
+
+class Drawing:
+    """An SVG of bars and words that is light or dark as the page around it.
+
+    Args:
+        width: in pixels; the height is that of what is drawn.
+        label: for who does not see it.
+        style: of other things than words.
+    """
+
+    def __init__(self, width: float, label: str, style: str = ""):
+        self.width, self.height = width, 0.0
+        self._label, self._style = label, style
+        self._parts: list[str] = []
+
+    def text(self, x: float, y: float, words: str, more: str = "") -> None:
+        """Writes words whose line is at y."""
+        self._parts.append(f'<text x="{x:.1f}" y="{y:.1f}"{more}>{html.escape(words)}</text>')
+        self.height = max(self.height, y + 6)
+
+    def bar(self, x: float, y: float, width: float, colour: str) -> None:
+        """Draws a bar from its upper left corner to the right."""
+        self._parts.append(
+            f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{_BAR}" rx="2" '
+            f'fill="{colour}"/>'
+        )
+        self.height = max(self.height, y + _LINE)
+
+    def line(self, x: float, y0: float, y1: float, colour: str) -> None:
+        """Draws a line downwards."""
+        self._parts.append(f'<path d="M{x:.1f} {y0:.1f}V{y1:.1f}" stroke="{colour}"/>')
+
+    def add(self, markup: str, height: float) -> None:
+        """Adds other drawings down to a height."""
+        self._parts.append(markup)
+        self.height = max(self.height, height)
+
+    def write(self, name: str) -> None:
+        """Writes docs/pictures/NAME.svg."""
+        size = f"{self.width:g} {self.height:g}"
+        style = (
+            f":root{{color-scheme:light dark;{_LIGHT}}}"
+            f"@media (prefers-color-scheme:dark){{:root{{{_DARK}}}}}"
+            f"text{{font:{_LETTER}px system-ui,-apple-system,'Segoe UI',sans-serif;"
+            "fill:var(--ink)}"
+            ".b{font-weight:600}.s{fill:var(--soft)}.e{text-anchor:end}.m{text-anchor:middle}"
+        )
+        lines = [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size}" '
+            f'width="{self.width:g}" height="{self.height:g}" role="img" '
+            f'aria-label="{html.escape(self._label)}">',
+            f"<style>{style}{self._style}</style>",
+            '<rect width="100%" height="100%" rx="6" style="fill:var(--paper)"/>',
+            *self._parts,
+            "</svg>",
+        ]
+        (PICTURES / f"{name}.svg").write_text("\n".join(lines) + "\n")
+
+
 def speed() -> None:
-    """Draws docs/pictures/speed.svg."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    from matplotlib import pyplot
-
-    matplotlib.rcParams.update(
-        {
-            "svg.hashsalt": "smex",
-            "svg.fonttype": "none",
-            "font.size": 9,
-            "font.family": "sans-serif",
-        }
-    )
+    """Draws docs/pictures/speed.svg: two columns of bars, with a line where SMEX is."""
     found = ratios()
-    figure, axes = pyplot.subplots(1, len(PANELS), figsize=(10.4, 2.9), width_ratios=(1.1, 1, 1))
-    for ax, (title, panel) in zip(axes, PANELS.items(), strict=True):
-        place, ticks = 0.0, []
-        for name, bars in panel.items():
-            ticks.append((place + (len(bars) - 1) / 2, name))
-            for bar in bars:
-                ratio = found[name, bar.system]
-                ax.barh(place, ratio, color=COLOURS[bar.system], height=0.8)
-                text = words(bar.system, ratio)
-                ax.text(ratio + 0.08, place, text, va="center", fontsize=8)
-                place += 1
-            place += 0.8
-        ax.axvline(1, color="#222", linewidth=1.2)
-        ax.text(1, -0.85, "SMEX", ha="center", va="bottom", fontsize=8, weight="bold")
-        ax.set_yticks([at for at, _ in ticks], [name for _, name in ticks])
-        ax.set_xlim(0, 1.75 * max(found[name, bar.system] for name in panel for bar in panel[name]))
-        ax.set_ylim(place - 0.9, -1)
-        ax.set_title(title, fontsize=10, pad=14)
-        ax.set_xlabel("times as long as SMEX")
-        ax.spines[["top", "right"]].set_visible(False)
-        ax.tick_params(axis="y", length=0)
-    figure.tight_layout()
-    figure.savefig(PICTURES / "speed.svg", metadata={"Date": None}, facecolor="white")
+    drawing = Drawing(720, "How many times as long as SMEX other systems take")
+    wide = drawing.width / len(COLUMNS)
+    room, top = 170, 24  # pixels: beside the longest bar, above the first
+    most = max(found.values())
+    scale = (wide - room - 24) / most
+    for column, panels in enumerate(COLUMNS):
+        left, y = 12 + column * wide, float(top)
+        one = left + scale
+        for title in panels:
+            drawing.text(left, y, title, ' class="b"')
+            y += 8
+            begin = y
+            for name, bars in PANELS[title].items():
+                drawing.text(left + scale + 6, y + 12, name, ' class="s"')
+                y += 18
+                for bar in bars:
+                    ratio = found[name, bar.system]
+                    drawing.bar(left, y, ratio * scale, COLOURS[bar.system])
+                    drawing.text(
+                        left + max(ratio * scale, scale) + 6, y + 11, words(bar.system, ratio)
+                    )
+                    y += _LINE
+                y += 4
+            drawing.line(one, begin, y - 4, "var(--smex)")
+            y += 20
+        drawing.height = max(drawing.height, y - 8)
+    drawing.text(
+        12, drawing.height + 6, "times as long as SMEX takes, which is the red line", ' class="s"'
+    )
+    drawing.write("speed")
 
 
 class Chart(NamedTuple):
@@ -258,8 +320,6 @@ CHART_COLOURS = COLOURS | {
     "SMEX": "#e45756", "SMEX, a graph in parts": "#f2a5a4", "torchfold": "#72b7b2",
     "loop over vertices": "#bab0ac", "DCP": "#54a24b",
 }  # fmt: skip
-_INK = "#7a7a7a"
-"""Seen on white and on black."""
 
 
 def bar_words(system: str, value: float) -> str:
@@ -268,55 +328,40 @@ def bar_words(system: str, value: float) -> str:
 
 
 def charts() -> None:
-    """Draws docs/pictures/chart_*.svg."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    from matplotlib import pyplot
-
+    """Draws docs/pictures/chart_*.svg: what is measured above its bars, numbers beside them."""
     tables = TABLES.read_text()
-    settings: Any = {"svg.hashsalt": "smex", "svg.fonttype": "none", "font.size": 9}
-    settings |= dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor"), _INK)
-    settings |= dict.fromkeys(("xtick.color", "ytick.color"), _INK)
-    with pyplot.rc_context(settings):
-        for chart in CHARTS:
-            rows = chart.rows(tables)
-            place, ticks = 0.0, []
-            count = sum(map(len, rows.values())) + 0.7 * len(rows)
-            figure, ax = pyplot.subplots(figsize=(7.2, 0.7 + 0.22 * count))
-            for label, bars in rows.items():
-                ticks.append((place + (len(bars) - 1) / 2, label.replace(", ", "\n", 1)))
-                for system, value in bars.items():
-                    ax.barh(place, value, color=CHART_COLOURS[system], height=0.85)
-                    ax.annotate(
-                        bar_words(system, value), (value, place), (4, 0),
-                        textcoords="offset points", va="center", fontsize=8,
-                    )  # fmt: skip
-                    place += 1
-                place += 0.7
-            ax.set_yticks([at for at, _ in ticks], [label for _, label in ticks])
-            ax.set_ylim(place - 0.9, -0.7)
-            ax.set_xlim(0, 1.35 * max(max(bars.values()) for bars in rows.values()))
-            ax.set_xlabel(f"{chart.unit}, less is better")
-            ax.spines[["top", "right"]].set_visible(False)
-            ax.tick_params(axis="y", length=0)
-            figure.savefig(
-                PICTURES / f"chart_{chart.name}.svg", metadata={"Date": None}, transparent=True,
-                bbox_inches="tight",
-            )  # fmt: skip
-            pyplot.close(figure)
+    for chart in CHARTS:
+        rows = chart.rows(tables)
+        drawing = Drawing(560, f"{chart.unit}, less is better")
+        told = [bar_words(*bar) for bars in rows.values() for bar in bars.items()]
+        room = 24 + 0.58 * _LETTER * max(map(len, told))
+        scale = (drawing.width - 12 - room) / max(max(bars.values()) for bars in rows.values())
+        y = 22.0
+        drawing.text(12, y, f"{chart.unit}, less is better", ' class="s"')
+        for label, bars in rows.items():
+            y += 8
+            if label:
+                y += 16
+                drawing.text(12, y - 4, label, ' class="b"')
+            for system, value in bars.items():
+                drawing.bar(12, y, value * scale, CHART_COLOURS[system])
+                mark = ' class="b"' if system.startswith("SMEX") else ""
+                drawing.text(12 + value * scale + 6, y + 11, bar_words(system, value), mark)
+                y += _LINE
+        drawing.height = y + 8
+        drawing.write(f"chart_{chart.name}")
 
 
 def plan() -> None:
-    """Photographs a plan's page to docs/pictures/plan.png."""
-    known = map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))
-    browser = next(filter(None, known), None)
-    if browser is None:
-        raise SystemExit("plan: expected Chromium on the path")
+    """Draws docs/pictures/plan.svg: the timeline of a plan's page, and how a layer is cut."""
     import torch
     from torch import nn
 
     import smex
+    from smex.planning import markup
+    from smex.planning.page.timeline import memory_kinds, timeline_drawing
+    from smex.planning.prices import op_prices
+    from smex.text import duration_words, size_words
 
     with torch.device("meta"):
         layer = nn.TransformerEncoderLayer(1024, 16, 4096, dropout=0.0, batch_first=True)
@@ -324,20 +369,39 @@ def plan() -> None:
         x = torch.empty(32, 256, 1024)
     graph = smex.capture_graph(model, (x, x), loss_fn=nn.functional.mse_loss)
     found = smex.search(graph, 4, objective="time", machine=smex.Machine.h100_nvlink())
-    with tempfile.TemporaryDirectory() as folder:
-        page = pathlib.Path(folder) / "plan.html"
-        found.show(page)
-        subprocess.run(
-            [
-                browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
-                "--window-size=1000,600", f"--screenshot={PICTURES / 'plan.png'}", page.as_uri(),
-            ],
-            check=True, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+    drawn = timeline_drawing(found, op_prices(found), narrow=True)
+    inner = re.search(r"<svg (.*?)>(.*)</svg>", drawn, re.DOTALL)
+    assert inner is not None
+    size = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', inner[1])
+    assert size is not None
+    wide, high = map(float, size.groups())
+    # Titles are not shown in pictures.
+    lanes = re.sub(r"<title>.*?</title>", "", inner[2])
+    style = (
+        f":root{{{markup.LIGHT}}}@media (prefers-color-scheme:dark){{:root{{{markup.DARK}}}}}"
+        ":root{--paper:light-dark(#fff,#14161a)}"
+    )
+    drawing = Drawing(wide, "The predicted course of a training step", style)
+    drawing.text(12, 22, f"{found.graph.captured.name} on {found.workers} GPUs", ' class="b"')
+    facts = (
+        f"predicted: {duration_words(found.seconds)} a step, {size_words(found.total_bytes)} moved"
+        f", peak {size_words(max(found.peak_bytes()))} a GPU"
+    )
+    drawing.text(wide - 12, 22, facts, ' class="s e"')
+    drawing.add(f'<g transform="translate(0 34)">{lanes}</g>', high + 34)
+    x, y = 12.0, high + 52
+    drawing.text(x, y, "memory", ' class="s"')
+    x = 110
+    for kind, colour in memory_kinds().items():
+        drawing.add(f'<rect x="{x}" y="{y - 10}" width="11" height="11" fill="{colour}"/>', y)
+        drawing.text(x + 16, y, kind)
+        x += 30 + 0.6 * _LETTER * len(kind)
+    drawing.height = y + 12
+    drawing.write("plan")
 
 
 def write_svg(name: str, markup: str) -> None:
-    """Writes the SVG of an object's HTML as a file of its own."""
+    """Writes the SVG of an object's HTML as a file of its own, in colours seen on any ground."""
     found = re.search(r"<svg.*?</svg>", markup, re.DOTALL)
     assert found is not None
     text = found.group().replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)

@@ -3,6 +3,8 @@
 import html
 import pathlib
 import re
+import shutil
+import subprocess
 
 import pictures
 import pytest
@@ -56,6 +58,55 @@ def test_a_row_that_is_gone_is_an_error():
     bar = pictures.Bar("DGL", "GNN training", "| train_none |", 4)
     with pytest.raises(SystemExit, match="'GNN training' has no row '| train_none |'"):
         bar.ratio("\n## GNN training\n| train_gcn | 1 |\n")
+
+
+# ---- on light and on dark pages ----
+
+BARS = ["speed", *(f"chart_{chart.name}" for chart in pictures.CHARTS)]
+
+
+@pytest.mark.parametrize("name", [*BARS, "plan"])
+def test_pictures_are_light_or_dark_and_can_be_read_at_500_pixels(name):
+    svg = (ROOT / f"docs/pictures/{name}.svg").read_text()
+    assert "prefers-color-scheme:dark" in svg and "fill:var(--paper)" in svg
+    width = float(re.search(r'viewBox="0 0 ([\d.]+) ', svg).group(1))
+    letter = float(re.search(r"text{font:([\d.]+)px", svg).group(1))
+    assert letter * min(1, 500 / width) >= 8
+
+
+@pytest.mark.parametrize("draw", [pictures.speed, pictures.charts, pictures.plan])
+def test_pictures_are_those_that_the_command_draws(draw, tmp_path, monkeypatch):
+    monkeypatch.setattr(pictures, "PICTURES", tmp_path)
+    draw()
+    drawn = sorted(tmp_path.iterdir())
+    assert drawn
+    for path in drawn:
+        assert path.read_text() == (ROOT / "docs/pictures" / path.name).read_text(), path.name
+
+
+BROWSER = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+PAGE = """<!DOCTYPE html><style>{}</style><body data-theme="{}">
+<div class="cell_output"><img></div><script>const image = document.querySelector("img");
+const style = getComputedStyle(image);
+document.body.append("found " + style.colorScheme + ", " + style.filter);</script>"""
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium is on the path")
+@pytest.mark.parametrize("prefers", ["light", "dark"])
+@pytest.mark.parametrize("theme", ["auto", "light", "dark"])
+def test_pictures_follow_the_theme_of_the_documentation(theme, prefers, tmp_path):
+    page = tmp_path / "page.html"
+    page.write_text(PAGE.format((ROOT / "docs/static/site.css").read_text(), theme))
+    command = [
+        BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom",
+        f"--blink-settings=preferredColorScheme={int(prefers == 'light')}", page.as_uri(),
+    ]  # fmt: skip
+    dom = subprocess.run(command, check=True, capture_output=True, timeout=60).stdout.decode()
+    shown = prefers if theme == "auto" else theme
+    inverted = "invert(0.92) hue-rotate(180deg)" if shown == "dark" else "none"
+    assert f"found {shown}, {inverted}" in dom
 
 
 # ---- charts of docs/benchmarks.md ----

@@ -5,14 +5,14 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 
-_LIGHT = (
+LIGHT = (
     "color-scheme: light; --ink: #222; --paper: #fff; --soft: #555; --faint: #eee; --rule: #bbb; "
     "--stroke: #333; --tick: #888; --forward: #d5e0ea; --forward-2: #e8eef4; --backward: #e8dccf; "
     "--backward-2: #f3ece6; --compute: #4c78a8; --communication: #f58518; --link: #0b5cad; "
     "--grid: #dde; --hatch: #0006; --live: #9ecae9; "
     "--parameters: #bab0ac; --gradients: #88c27a; --heat: 76, 120, 168;"
 )
-_DARK = (
+DARK = (
     "color-scheme: dark; --ink: #ddd; --paper: #16181c; --soft: #a8adb5; --faint: #2c3036; "
     "--rule: #555b64; --stroke: #d5d8dc; --tick: #9aa0a8; --forward: #2d3d4d; "
     "--forward-2: #232f3b; --backward: #4a3c2d; --backward-2: #382f25; --compute: #6a9bd0; "
@@ -37,10 +37,10 @@ def _inside(notebooks: Sequence[str]) -> str:
 
 
 _COLOURS = f"""
-.smex-plan {{ {_LIGHT} }}
-@media (prefers-color-scheme: dark) {{ .smex-plan {{ {_DARK} }} }}
-{_inside(_LIGHT_NOTEBOOKS)} {{ {_LIGHT} }}
-{_inside(_DARK_NOTEBOOKS)} {{ {_DARK} }}
+.smex-plan {{ {LIGHT} }}
+@media (prefers-color-scheme: dark) {{ .smex-plan {{ {DARK} }} }}
+{_inside(_LIGHT_NOTEBOOKS)} {{ {LIGHT} }}
+{_inside(_DARK_NOTEBOOKS)} {{ {DARK} }}
 """
 """A notebook's own theme goes before what the system prefers."""
 

@@ -166,6 +166,11 @@ def _unfolded(
         yield pattern, len(names), drawing
 
 
+def memory_kinds() -> dict[str, str]:
+    """Returns the colour of each kind of memory."""
+    return dict(_KIND_COLOURS)
+
+
 def memory_legend() -> str:
     """Returns the kinds of memory in their colours."""
     keys = " ".join(
