@@ -97,15 +97,22 @@ def _check(device: str) -> bool:
     return is_well
 
 
+COMMANDS = (
+    "  python -m smex.specs          which operators have a Spec, and what it says",
+    "  python -m smex.distributed    what processes that run one plan did before one failed",
+    "  python -m smex.graph.run      runs a program that was written for DGL",
+    "  python -m smex.graph.migrate  lists the names of DGL that programs use",
+)
+"""Of the package, beside this one."""
+
+
 def main() -> int:
     """Runs the command; returns the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m smex",
         description="What this build is, what it runs on, and whether it computes what it should.",
-    )
-    parser.epilog = (
-        "Other commands, each with --help: python -m smex.specs, smex.distributed, "
-        "smex.graph.run, smex.graph.migrate."
+        epilog="Other commands, each with --help:\n" + "\n".join(COMMANDS),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--facts", action="store_true", help="without the checks")
     options = parser.parse_args()

@@ -1,3 +1,5 @@
+import importlib.util
+import re
 import subprocess
 import sys
 
@@ -51,3 +53,17 @@ def test_help_names_the_option(capsys, monkeypatch):
         command.main()
     assert ended.value.code == 0
     assert "--facts" in capsys.readouterr().out
+
+
+def test_help_names_the_other_commands(capsys, monkeypatch):
+    """Each of which is there."""
+    monkeypatch.setattr(sys, "argv", ["smex", "--help"])
+    with pytest.raises(SystemExit):
+        command.main()
+    names = re.findall(r"python -m (smex[.\w]+)", capsys.readouterr().out)
+    assert len(names) == 4
+    for name in names:
+        found = importlib.util.find_spec(name)
+        assert found is not None
+        if found.submodule_search_locations:
+            assert importlib.util.find_spec(f"{name}.__main__") is not None

@@ -51,6 +51,15 @@ class Graph(
     type run from 0; edge ids of a type are the order in which the edges were given. Features are
     tensors whose first dimension is the number of nodes or edges.
 
+    Args:
+        data: edges as :func:`smex.graph.graph` takes them, a networkx graph or a SciPy matrix.
+        num_nodes: number of nodes; what the largest id asks for if left out.
+        args: what only this package passes.
+        options: as for :func:`smex.graph.graph`.
+
+    Raises:
+        SmexValueError: ``data`` is a graph already.
+
     Example:
         >>> g = sg.graph(([0, 1, 2], [1, 2, 0]))
         >>> g.ndata["h"] = torch.ones(3, 5)

@@ -377,18 +377,21 @@ class PlacedGraph:
 
         The peak is "about" for more than 2**20 calls of all workers, see `peak_bytes`.
         """
-        steps = " + ".join(size_words(b) for b in self.step_bytes) or "0 B"
+        several = len(self.mesh) > 1
+        steps = f" ({' + '.join(map(size_words, self.step_bytes))})" if several else ""
         proof = "exact" if self.exact else f"gap {self.native.gap:.1%}"
         if self.planner in ("heterog", "random", "spartan"):
             proof = "a heuristic"
-        moves = f"moves {size_words(self.total_bytes)} an iteration ({steps})"
+        moves = f"moves {size_words(self.total_bytes)} an iteration{steps}"
         if self.machine:
-            parts = [self.compute_seconds, *self.step_seconds]
+            sent = " + ".join(map(duration_words, self.step_seconds)) or "0 s"
             moves += (
-                f" in {duration_words(self.seconds)} ({' + '.join(map(duration_words, parts))})"
+                f" in {duration_words(self.seconds)} ({duration_words(self.compute_seconds)} "
+                f"compute + {sent} communication)"
             )
         return (
-            f"{self.workers} workers as {mesh_words(self.mesh)}, "
+            f"{self.workers} worker{'s' * (self.workers != 1)}"
+            f"{f' as {mesh_words(self.mesh)}' if several else ''}, "
             f"{self.planner}, {moves}, "
             f"{'in the order of a list schedule, ' if self.native.order else ''}"
             f"{self._peak_words()}{self._spill_words()}{self._again_words()}{self._peer_words()}"

@@ -614,7 +614,7 @@ def test_the_peak_of_many_calls_is_told_without_lowering_them(graph, monkeypatch
     plan = smex.search(graph, 2)
     about = plan.peak_bytes()
     assert about[0] == about[1] == pytest.approx(max(exact), rel=0.1)
-    assert f"), peak about {size_words(about[0])} per worker, searched in" in plan.summary()
+    assert f", peak about {size_words(about[0])} per worker, searched in" in plan.summary()
     assert plan._program is None
 
 
@@ -695,3 +695,16 @@ def test_arguments_that_no_search_takes(graph, arguments, kind, text):
 def test_search_wants_a_graph():
     with pytest.raises(smex.SmexTypeError, match="what smex.capture returns, got NoneType"):
         smex.search(None, 2)
+
+
+@pytest.mark.parametrize("mesh", [[2], [2, 2]])
+def test_the_summary_names_parts_where_there_are_several(mesh):
+    args = torch.zeros(8, 16), torch.zeros(8, 16)
+    graph = smex.capture_graph(torch.nn.Linear(16, 16), args, loss_fn=torch.nn.functional.mse_loss)
+    workers, machine = math.prod(mesh), smex.Machine.h100_nvlink()
+    plain = smex.search(graph, workers, mesh=mesh, replicate_bytes=0)
+    timed = smex.search(graph, workers, mesh=mesh, replicate_bytes=0, machine=machine)
+    several = len(mesh) > 1
+    assert (" as 2×2, " in str(plain)) == several
+    assert (" an iteration (" in str(plain)) == several
+    assert " compute + " in str(timed) and " communication), " in str(timed)

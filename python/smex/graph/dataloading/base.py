@@ -14,6 +14,10 @@ from smex.graph.words import quoted
 __all__ = ["BlockSampler", "Sampler", "prefetch_edge_features", "prefetch_node_features"]
 
 
+_TOLD = (bool, int, float, str, list, tuple, dict)
+"""What of a sampler's attributes is shown: settings, and no tensors."""
+
+
 class Sampler:
     """Makes a mini-batch from the ids of its seeds.
 
@@ -38,6 +42,14 @@ class Sampler:
             indices: their ids, or a dict of ids by type.
         """
         raise NotImplementedError(f"{type(self).__name__} has no sample(g, indices)")
+
+    def __repr__(self) -> str:
+        told = {
+            name: value
+            for name, value in vars(self).items()
+            if name[0] != "_" and isinstance(value, _TOLD) and value not in (False, "", [], {})
+        }
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in told.items())})"
 
 
 class BlockSampler(Sampler):

@@ -127,6 +127,13 @@ class DataLoader(EpochSeedMixin, torch.utils.data.DataLoader):
         self._running: Generator[Any, None, None] | None = None
         super().__init__(sampling, sampler=batches, batch_size=None, collate_fn=_same, **kwargs)
 
+    def __repr__(self) -> str:
+        batches: Any = self.sampler
+        return (
+            f"DataLoader({len(batches.seeds):,} seeds in {len(self):,} batches of "
+            f"{batches.batch_size:,}, {self.graph_sampler!r})"
+        )
+
     def set_epoch(self, epoch: int) -> None:
         """Choose the order of an epoch, where `use_ddp`."""
         self.sampler.set_epoch(epoch)  # type: ignore[attr-defined]
@@ -332,6 +339,14 @@ class _Batches(torch.utils.data.Sampler):
             places = range(len(seeds))
             options = {"shuffle": ordering.shuffle, "drop_last": ordering.drop_last}
             self._shared = DistributedSampler(places, seed=ddp_seed, **options)  # type: ignore
+
+    @property
+    def seeds(self) -> Seeds:
+        return self._seeds
+
+    @property
+    def batch_size(self) -> int:
+        return self._batch_size
 
     def set_epoch(self, epoch: int) -> None:
         if self._shared is not None:

@@ -218,8 +218,8 @@ def _words(plan: PlacedGraph) -> str:
         "One iteration of the worker with the largest tiles on "
         f"{escape(machine_words(plan.machine))}, predicted: {duration_words(plan.seconds)}, of "
         f"which {duration_words(plan.compute_seconds)} compute. Computing and communication stand "
-        "one after the other, as the plan's seconds add them up; smex.simulate has them overlap, as "
-        "the runtime does."
+        "one after the other, as the plan's seconds add them up; smex.simulate has them overlap, "
+        "as the runtime does."
     )
 
 

@@ -419,3 +419,11 @@ def test_errors_of_features_that_stand_for_others(feature, store_ids, text):
 
     with pytest.raises(smex.SmexValueError, match=text):
         list(dl.DataLoader(graph(), [0], Own()))
+
+
+def test_loaders_and_samplers_tell_what_they_are():
+    g = sg.rand_graph(9, 20)
+    sampler = sg.dataloading.NeighborSampler([2, 3], prob="w")
+    assert repr(sampler).startswith("NeighborSampler(fanouts=[2, 3], edge_dir='in', prob='w'")
+    loader = sg.dataloading.DataLoader(g, torch.arange(9), sampler, batch_size=4)
+    assert repr(loader) == f"DataLoader(9 seeds in 3 batches of 4, {sampler!r})"
