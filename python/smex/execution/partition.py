@@ -68,7 +68,7 @@ def partition(
             mesh's type, else the CPU.
         objective: what the search minimises: "communication", the bytes, or "time", the seconds of
             an iteration on `machine`.
-        planner: see `smex.search`, as for the next nine.
+        planner: how it is searched for, see `smex.search`.
         machine: what "time" is counted by; of processes with one worker each by default what
             `smex.Machine.calibrate(mesh=mesh)` measures.
         memory_limit: bytes of a worker that the predicted peak keeps to, or "devices".
