@@ -13,6 +13,19 @@ for (const page of document.querySelectorAll(".smex-plan:not([data-live])")) {
     return found ? Number(found[1].replaceAll(",", "")) * unit[found[2]] : text;
   };
 
+  // Where sections are, for who knows which one is wanted.
+  const headings = [...page.querySelectorAll(":scope > h2")];
+  if (headings.length > 3) {
+    const bar = document.createElement("nav");
+    for (const heading of headings) {
+      const button = document.createElement("button");
+      button.textContent = heading.textContent;
+      button.onclick = () => heading.scrollIntoView();
+      bar.append(button);
+    }
+    headings[0].before(bar);
+  }
+
   // Tables of many rows: a field to search in, and headings to sort by.
   for (const table of page.querySelectorAll("table.sorted")) {
     const [head, ...rows] = table.rows;

@@ -81,7 +81,8 @@ def steps_section(plan: PlacedGraph) -> str:
         link = links[step]
         if link is not None:
             row += [
-                f"{link.bandwidth / 1e9:g} GB/s, {duration_words(link.latency)}",
+                f'<span class="unbroken">{link.bandwidth / 1e9:g} GB/s</span>, '
+                f'<span class="unbroken">{duration_words(link.latency)}</span>',
                 duration_words(plan.step_seconds[step]),
             ]
         rows.append((*row, _cut_words(plan, step, True), _cut_words(plan, step, False)))
@@ -110,7 +111,11 @@ def _cut_words(plan: PlacedGraph, step: int, parameters: bool) -> str:
     if not sum(sizes.values()):
         return ""
     drawn = bar([(sizes[dim], _dim_colour(dim), words[dim]) for dim in dims])
-    keys = " ".join(f'<span style="color:{_dim_colour(dim)}">■</span> {words[dim]}' for dim in dims)
+    keys = " ".join(
+        f'<span class="unbroken"><span style="color:{_dim_colour(dim)}">■</span> '
+        f"{words[dim]}</span>"
+        for dim in dims
+    )
     return f"{drawn}<br/><small>{keys}</small>"
 
 

@@ -174,7 +174,8 @@ def memory_kinds() -> dict[str, str]:
 def memory_legend() -> str:
     """Returns the kinds of memory in their colours."""
     keys = " ".join(
-        f'<span style="color:{colour}">■</span> {kind}' for kind, colour in _KIND_COLOURS.items()
+        f'<span class="unbroken"><span style="color:{colour}">■</span> {kind}</span>'
+        for kind, colour in _KIND_COLOURS.items()
     )
     words = (
         "parameters with buffers; activations with inputs; gradients are all that backward makes; "

@@ -52,7 +52,7 @@ const small = [...document.querySelectorAll("svg text")].filter((e) => {
   const box = e.getBoundingClientRect(); return box.height > 0 && box.height < 9.5; });
 document.body.dataset.found = JSON.stringify({
   broken: [...document.querySelectorAll(".unbroken")].filter(
-    (e) => e.getClientRects().length > 1).map((e) => e.textContent),
+    (e) => e.getBoundingClientRect().height > 25).map((e) => e.textContent),
   covered: covered, small: small.map((e) => e.textContent),
   wide: document.documentElement.scrollWidth - innerWidth, width: innerWidth,
   clipped: clipped.map((e) => e.textContent), out: out.map((e) => e.textContent), over: over,
@@ -144,6 +144,9 @@ document.querySelector("button[aria-label='zoom in']").click();
 found.zoom = svg.getBoundingClientRect().width / before;
 document.querySelector("button[aria-label='all']").click();
 found.back = svg.getBoundingClientRect().width / before;
+found.nav = [...document.querySelectorAll("nav button")].map((e) => e.textContent);
+document.querySelectorAll("nav button")[3].click();
+found.scrolled = document.querySelectorAll("h2")[3].getBoundingClientRect().top;
 const press = (key) => svg.parentNode.dispatchEvent(new KeyboardEvent("keydown", {key}));
 press("+"); found.keys = [svg.getBoundingClientRect().width / before];
 press("0"); found.keys.push(svg.getBoundingClientRect().width / before);
@@ -166,6 +169,8 @@ def test_rows_are_searched_and_sorted_and_drawings_told_and_zoomed(page, tmp_pat
     title, told, hidden = found["tip"]
     assert title == told and not hidden
     assert found["zoom"] > 1.9 and found["back"] == 1
+    assert found["nav"][0] == "Timeline" and "Layers" in found["nav"]
+    assert abs(found["scrolled"]) < 5
     assert found["keys"][0] > 1.9 and found["keys"][1] == 1
     assert found["count"][0] == f"{found['count'][1]} of {found['all']}"
 
@@ -206,6 +211,7 @@ def test_what_is_too_wide_cut_off_or_overlaps_is_found(page, tmp_path):
         '<text x="8" y="13">others</text></svg><svg width="60" height="20" viewBox="0 0 120 40">'
         '<path d="M0 0H120V40H0Z" fill="red"/><text x="2" y="30">here</text></svg><p style="width:40px;overflow:hidden">'
         '<span style="white-space:nowrap">words that do not fit</span></p>'
+        '<div style="width:30px"><b class="unbroken" style="white-space:normal">two lines</b></div>'
         '<h2 style="width:2000px">'
     )
     wide = tmp_path / "wide.html"
@@ -214,6 +220,7 @@ def test_what_is_too_wide_cut_off_or_overlaps_is_found(page, tmp_path):
     assert found["wide"] > 0 and found["clipped"] == ["words that do not fit"]
     assert found["out"] == ["long words that end outside"]
     assert found["over"] == ["long words that end outside | others"]
+    assert found["broken"] == ["two lines"]
     assert found["covered"] == ["here"] and found["small"] == ["here"]
 
 
