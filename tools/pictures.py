@@ -18,7 +18,6 @@ import argparse
 import html
 import pathlib
 import re
-import sys
 from typing import Any, NamedTuple
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -389,13 +388,14 @@ def plan() -> None:
     )
     drawing.text(wide - 12, 22, facts, ' class="s e"')
     drawing.add(f'<g transform="translate(0 34)">{lanes}</g>', high + 34)
-    x, y = 12.0, high + 52
-    drawing.text(x, y, "memory", ' class="s"')
-    x = 110
+    left, y = 110.0, high + 52
+    drawing.text(12, y, "memory", ' class="s"')
     for kind, colour in memory_kinds().items():
-        drawing.add(f'<rect x="{x}" y="{y - 10}" width="11" height="11" fill="{colour}"/>', y)
-        drawing.text(x + 16, y, kind)
-        x += 30 + 0.6 * _LETTER * len(kind)
+        drawing.add(
+            f'<rect x="{left:g}" y="{y - 10:g}" width="11" height="11" fill="{colour}"/>', y
+        )
+        drawing.text(left + 16, y, kind)
+        left += 30 + 0.6 * _LETTER * len(kind)
     drawing.height = y + 12
     drawing.write("plan")
 
@@ -442,4 +442,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
