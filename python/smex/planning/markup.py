@@ -85,6 +85,7 @@ body.smex-page > .smex-plan { min-height: 100vh; box-sizing: border-box; padding
 .smex-plan .narrow > svg { min-width: 640px; max-width: 730px; }
 .smex-plan .zoom:focus-visible { outline: 2px solid var(--link); }
 .smex-plan .unbroken { white-space: nowrap; }
+.smex-plan nav { margin: 12px 0; }
 .smex-plan .sorted { font-size: 13px; }
 .smex-plan .sorted code { font-size: 12px; white-space: nowrap; }
 @media (min-width: 700px) { .smex-plan .sorted td:first-child { position: sticky; left: 0; } }
