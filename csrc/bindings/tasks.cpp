@@ -233,14 +233,16 @@ void bind_tasks(py::module_& m) {
           },
           "By result what it adds up to over the tasks.");
   py::class_<Tasks>(m, "Tasks", "Runs the tasks of a schedule, each by the loop of its kind.")
-      .def(py::init([](std::shared_ptr<TaskPlan> plan, const py::list& given) {
+      .def(py::init([](std::shared_ptr<TaskPlan> plan, const py::list& given, bool beside) {
              std::vector<std::shared_ptr<TaskLoop>> loops;
              for (const auto& loop : given) {
                loops.push_back(loop.is_none() ? nullptr : loop.cast<std::shared_ptr<TaskLoop>>());
              }
-             return std::make_unique<Tasks>(std::move(plan), std::move(loops));
+             return std::make_unique<Tasks>(std::move(plan), std::move(loops), beside);
            }),
-           py::arg("plan"), py::arg("loops"), "By kind a loop, None where there is none.")
+           py::arg("plan"), py::arg("loops"), py::arg("beside"),
+           "By kind a loop, None where there is none; `beside`: tasks of different kinds may run "
+           "beside each other.")
       .def(
           "run",
           [](Tasks& tasks, size_t begin, size_t end, bool backward) {

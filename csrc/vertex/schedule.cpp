@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 namespace smex::vertex {
 namespace {
@@ -103,6 +104,50 @@ class Agenda {
   std::vector<std::vector<int64_t>> ready_;
   std::vector<int64_t> sum_, count_;  // levels and number of the vertices that wait, by type
 };
+
+/// Whether vertices of several types have children.
+bool has_parents_of_types(const InputGraphs& graphs) {
+  int64_t found = -1;
+  for (int64_t v = 0; v < graphs.num_vertices(); ++v) {
+    if (graphs.num_children(v) == 0) continue;
+    if (found >= 0 && graphs.type(v) != found) return true;
+    found = graphs.type(v);
+  }
+  return false;
+}
+
+/// The same tasks, those first that wait for the shortest series of others: tasks that can run
+/// beside each other follow one another.
+Assignment by_wait(const InputGraphs& graphs, const Assignment& assignment) {
+  const size_t num_tasks = assignment.type_of.size();
+  std::vector<int64_t> first(num_tasks + 1), vertices(assignment.task_of.size());
+  for (const int64_t task : assignment.task_of) ++first[task + 1];
+  for (size_t t = 0; t < num_tasks; ++t) first[t + 1] += first[t];
+  std::vector<int64_t> next(first.begin(), first.end() - 1);
+  for (size_t v = 0; v < vertices.size(); ++v) {
+    vertices[next[assignment.task_of[v]]++] = static_cast<int64_t>(v);
+  }
+  std::vector<int64_t> wait(num_tasks);
+  for (size_t t = 0; t < num_tasks; ++t) {
+    for (int64_t i = first[t]; i < first[t + 1]; ++i) {
+      for (const int64_t child : graphs.children_of(vertices[i])) {
+        wait[t] = std::max(wait[t], wait[assignment.task_of[child]] + 1);
+      }
+    }
+  }
+  std::vector<size_t> order(num_tasks);
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return wait[a] < wait[b]; });
+  std::vector<int64_t> number(num_tasks);
+  Assignment result;
+  for (const size_t task : order) {
+    number[task] = static_cast<int64_t>(result.type_of.size());
+    result.type_of.push_back(assignment.type_of[task]);
+  }
+  for (const int64_t task : assignment.task_of) result.task_of.push_back(number[task]);
+  return result;
+}
 
 /// Gives each task its rows: type after type, and within a type task after task.
 void place_tasks(const Assignment& assignment, int64_t num_types, Schedule& result) {
@@ -237,9 +282,10 @@ void list_slots(std::span<const int64_t> slots, Schedule& result) {
 Schedule schedule(const InputGraphs& graphs, std::span<const int64_t> slots, Policy policy) {
   const auto num_types = static_cast<int64_t>(slots.size());
   std::vector<int64_t> level = levels(graphs);
-  const Assignment assignment = policy == Policy::kReadiness && num_types > 1
-                                    ? Agenda(graphs, level, num_types).run()
-                                    : by_depth(graphs, std::move(level), num_types);
+  Assignment assignment = policy == Policy::kReadiness && num_types > 1
+                              ? Agenda(graphs, level, num_types).run()
+                              : by_depth(graphs, std::move(level), num_types);
+  if (has_parents_of_types(graphs)) assignment = by_wait(graphs, assignment);
   Schedule result;
   place_tasks(assignment, num_types, result);
   place_vertices(graphs, assignment, result);
@@ -247,6 +293,31 @@ Schedule schedule(const InputGraphs& graphs, std::span<const int64_t> slots, Pol
   list_parents(result);
   list_slots(slots, result);
   return result;
+}
+
+std::vector<size_t> stages(const Schedule& schedule) {
+  std::vector<size_t> task_of(schedule.vertices.size());
+  for (size_t t = 0; t < schedule.tasks.size(); ++t) {
+    const Task& task = schedule.tasks[t];
+    std::fill(task_of.begin() + task.begin, task_of.begin() + task.end, t);
+  }
+  std::vector<size_t> begins;
+  std::vector<bool> has_type(schedule.type_rows.size());  // in the stage that goes on
+  for (size_t t = 0; t < schedule.tasks.size(); ++t) {
+    const Task& task = schedule.tasks[t];
+    const auto children =
+        std::span(schedule.edge_rows).subspan(task.edge_begin, task.edge_end - task.edge_begin);
+    const bool waits = begins.empty() || has_type[task.type] ||
+                       std::any_of(children.begin(), children.end(),
+                                   [&](int64_t child) { return task_of[child] >= begins.back(); });
+    if (waits) {
+      begins.push_back(t);
+      has_type.assign(has_type.size(), false);
+    }
+    has_type[task.type] = true;
+  }
+  begins.push_back(schedule.tasks.size());
+  return begins;
 }
 
 std::vector<int64_t> edge_begins(const Schedule& schedule) {

@@ -52,6 +52,10 @@ struct Schedule {
 /// Linear in vertices and edges, and for kReadiness tasks times types. Deterministic.
 Schedule schedule(const InputGraphs& graphs, std::span<const int64_t> slots, Policy policy);
 
+/// The first task of each stage, and the number of tasks behind the last: consecutive tasks of
+/// different types, none of which reads another's vertices. Linear in edges.
+std::vector<size_t> stages(const Schedule& schedule);
+
 /// By edge the first one of its task.
 std::vector<int64_t> edge_begins(const Schedule& schedule);
 

@@ -1,6 +1,7 @@
 #include "runtime/vertex/calls.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/enum_tag.h>
 #include <ATen/core/stack.h>
 #include <c10/util/generic_math.h>
 
@@ -125,6 +126,13 @@ Calls::Calls(int given, std::vector<Call> calls, std::vector<int> results)
     : given_(given), calls_(std::move(calls)), results_(std::move(results)), count_(given) {
   number_values();
   find_last_uses();
+}
+
+bool Calls::draws() const {
+  return std::any_of(calls_.begin(), calls_.end(), [](const Call& call) {
+    const auto* of = std::get_if<OfOperator>(&call);
+    return of && of->op.hasTag(at::Tag::nondeterministic_seeded);
+  });
 }
 
 void Calls::number_values() {

@@ -65,6 +65,9 @@ class Calls {
 
   int given() const { return given_; }
 
+  /// Some call draws random numbers, which come from one generator in the order of the calls.
+  bool draws() const;
+
   /// Makes the calls, and lets each value go after the last that reads it. Throws InternalError
   /// where there are not as many values as are to be given; what the operators throw goes through.
   std::vector<c10::IValue> run(std::vector<c10::IValue> values) const;

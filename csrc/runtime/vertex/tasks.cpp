@@ -1,13 +1,19 @@
 #include "runtime/vertex/tasks.h"
 
 #include <ATen/DimVector.h>
+#include <ATen/Parallel.h>
+#include <ATen/ThreadLocalState.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/cat.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
 
 #include <algorithm>
+#include <exception>
+#include <iterator>
 #include <utility>
 
 #include "ir/error.h"
+#include "vertex/beside.h"
 
 namespace smex::runtime {
 namespace {
@@ -163,6 +169,12 @@ TaskPlan::TaskPlan(std::shared_ptr<const vertex::Schedule> schedule, at::Tensor 
         begin != end && std::all_of(begin, end, [&](int64_t count) { return count == *begin; });
     degrees.push_back(is_alike ? *begin : -1);
   }
+  size_t kinds_with_children = 0;
+  for (size_t kind = 0; kind + 1 < rows.size(); ++kind) {
+    const bool is_there = rows[kind] != rows[kind + 1];
+    if (is_there && degrees[kind] != 0) ++kinds_with_children;
+  }
+  if (kinds_with_children > 1) stages = vertex::stages(*this->schedule);
 }
 
 TaskLoop::TaskLoop(std::shared_ptr<const Calls> calls, std::vector<Column> columns,
@@ -176,19 +188,60 @@ TaskLoop::TaskLoop(std::shared_ptr<const Calls> calls, std::vector<Column> colum
     throw InternalError("tasks: " + std::to_string(columns_.size()) + " columns for " +
                         std::to_string(calls_->given()) + " values");
   }
+  find_work();
 }
 
-void TaskLoop::run(const TaskPlan& plan, size_t number) {
+double TaskLoop::work(const Task& task) const {
+  return work_of_row_ * static_cast<double>(task.size()) +
+         work_of_edge_ * static_cast<double>(task.edge_end - task.edge_begin);
+}
+
+void TaskLoop::find_work() {
+  may_run_beside_ = !calls_->draws();
+  for (const Column& column : columns_) {
+    if (!column.value.isTensor()) continue;
+    const at::Tensor& value = column.value.toTensor();
+    if (!value.is_cpu()) may_run_beside_ = false;
+    const auto numbers = static_cast<double>(value.numel());
+    const auto of_one = [&](int64_t dim) {
+      return numbers * static_cast<double>(column.per) /
+             static_cast<double>(std::max<int64_t>(value.size(dim), 1));
+    };
+    switch (column.kind) {
+      case Column::Kind::kWhole:
+        if (value.dim() > 1) work_of_row_ += numbers;
+        break;
+      case Column::Kind::kRows:
+      case Column::Kind::kScratch:
+        work_of_row_ += of_one(column.dim);
+        break;
+      case Column::Kind::kEdges:
+      case Column::Kind::kScratchOfEdges:
+        work_of_edge_ += of_one(column.dim);
+        break;
+      case Column::Kind::kGather:
+      case Column::Kind::kBeside:
+        work_of_row_ += of_one(0);
+        break;
+      case Column::Kind::kEach:
+        work_of_edge_ += of_one(0);
+        break;
+      case Column::Kind::kParents:
+        break;
+    }
+  }
+}
+
+TaskLoop::Results TaskLoop::compute(const TaskPlan& plan, size_t number) {
   std::vector<c10::IValue> arguments;
   arguments.reserve(columns_.size());
   for (const Column& column : columns_) arguments.push_back(argument(plan, number, column));
-  const std::vector<c10::IValue> results = calls_->run(std::move(arguments));
+  Results results = calls_->run(std::move(arguments));
   for (size_t n = 0; n < sinks_.size(); ++n) {
     const at::Tensor& value = results.at(n).toTensor();
     for (const Sink& sink : sinks_[n]) {
-      if (sink.kind != Sink::Kind::kSum) {
-        add(plan, number, sink, value);
-      } else if (sums_[n].defined()) {
+      if (sink.kind != Sink::Kind::kSum) continue;
+      if (sums_[n].defined()) {
         sums_[n].add_(value);
       } else {
         sums_[n] = value.clone();
@@ -200,10 +253,20 @@ void TaskLoop::run(const TaskPlan& plan, size_t number) {
     part_of(twins.to, 0, task.begin, task.size())
         .copy_(part_of(twins.from, 0, task.begin, task.size()));
   }
+  return results;
 }
 
-Tasks::Tasks(std::shared_ptr<const TaskPlan> plan, std::vector<std::shared_ptr<TaskLoop>> loops)
-    : plan_(std::move(plan)), loops_(std::move(loops)) {
+void TaskLoop::add_results(const TaskPlan& plan, size_t number, const Results& results) const {
+  for (size_t n = 0; n < sinks_.size(); ++n) {
+    for (const Sink& sink : sinks_[n]) {
+      if (sink.kind != Sink::Kind::kSum) add(plan, number, sink, results[n].toTensor());
+    }
+  }
+}
+
+Tasks::Tasks(std::shared_ptr<const TaskPlan> plan, std::vector<std::shared_ptr<TaskLoop>> loops,
+             bool beside)
+    : plan_(std::move(plan)), loops_(std::move(loops)), beside_(beside) {
   if (loops_.size() != plan_->degrees.size()) {
     throw InternalError("tasks: " + std::to_string(loops_.size()) + " loops for " +
                         std::to_string(plan_->degrees.size()) + " kinds");
@@ -212,10 +275,73 @@ Tasks::Tasks(std::shared_ptr<const TaskPlan> plan, std::vector<std::shared_ptr<T
 
 void Tasks::run(size_t begin, size_t end, bool backward) {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  for (size_t n = begin; n < end; ++n) {
+  const std::vector<size_t>& stages = plan_->stages;
+  std::vector<size_t> numbers;
+  for (size_t n = begin; n < end;) {
     const size_t number = backward ? begin + end - 1 - n : n;
+    // The stage's tasks from here on.
+    const auto next = std::upper_bound(stages.begin(), stages.end(), number);
+    size_t last = n + 1;
+    if (!stages.empty()) last = backward ? begin + end - *(next - 1) : *next;
+    numbers.clear();
+    for (; n < std::min(last, end); ++n) {
+      const size_t one = backward ? begin + end - 1 - n : n;
+      if (loops_[plan_->task(one).type]) numbers.push_back(one);
+    }
+    if (const auto of_threads = divided(numbers); !of_threads.empty()) {
+      run_beside(numbers, of_threads);
+    } else {
+      run_in_turn(numbers);
+    }
+  }
+}
+
+/// The tasks of each thread, as places among the numbers; empty where they run one by one.
+std::vector<std::vector<size_t>> Tasks::divided(std::span<const size_t> numbers) const {
+  // A mode of Python may want every operator in the order of the calls.
+  if (!beside_ || numbers.size() < 2 || at::in_parallel_region() ||
+      c10::impl::dispatch_mode_enabled()) {
+    return {};
+  }
+  std::vector<double> work;
+  for (const size_t number : numbers) {
+    const Task& task = plan_->task(number);
+    const TaskLoop& loop = *loops_[task.type];
+    if (!loop.may_run_beside()) return {};
+    work.push_back(loop.work(task));
+  }
+  return vertex::tasks_of_threads(work, at::get_num_threads());
+}
+
+void Tasks::run_in_turn(std::span<const size_t> numbers) {
+  for (const size_t number : numbers) {
     running_ = plan_->task(number).type;
-    if (TaskLoop* loop = loops_[running_].get()) loop->run(*plan_, number);
+    TaskLoop& loop = *loops_[running_];
+    loop.add_results(*plan_, number, loop.compute(*plan_, number));
+  }
+}
+
+void Tasks::run_beside(std::span<const size_t> numbers,
+                       const std::vector<std::vector<size_t>>& of_threads) {
+  std::vector<TaskLoop::Results> results(numbers.size());
+  std::vector<std::exception_ptr> failures(numbers.size());
+  const at::ThreadLocalState state;
+  at::parallel_for(0, std::ssize(of_threads), 1, [&](int64_t begin, int64_t end) {
+    const at::ThreadLocalStateGuard guard(state);
+    for (int64_t thread = begin; thread < end; ++thread) {
+      for (const size_t n : of_threads[thread]) {
+        try {
+          results[n] = loops_[plan_->task(numbers[n]).type]->compute(*plan_, numbers[n]);
+        } catch (...) {
+          failures[n] = std::current_exception();
+        }
+      }
+    }
+  });
+  for (size_t n = 0; n < numbers.size(); ++n) {
+    running_ = plan_->task(numbers[n]).type;
+    if (failures[n]) std::rethrow_exception(failures[n]);
+    loops_[running_]->add_results(*plan_, numbers[n], results[n]);
   }
 }
 

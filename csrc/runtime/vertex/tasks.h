@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "runtime/vertex/calls.h"
@@ -29,6 +30,7 @@ struct TaskPlan {
   const at::Tensor edge_orders, slot_orders;  ///< undefined where gradients are added in series
   std::vector<size_t> first_slots;            ///< by task: of its own among `slot_first`
   std::vector<int64_t> degrees;               ///< by kind: children of each row; -1: they differ
+  std::vector<size_t> stages;                 ///< of the schedule; empty: one kind has children
 };
 
 /// The states of all vertices, or their gradients: a row for each, and one that stands for no
@@ -78,25 +80,45 @@ class TaskLoop {
   TaskLoop(std::shared_ptr<const Calls> calls, std::vector<Column> columns,
            std::vector<std::vector<Sink>> sinks, std::vector<Twins> twins);
 
-  void run(const TaskPlan& plan, size_t task);
+  using Results = std::vector<c10::IValue>;
+
+  /// Computes a task, of which no other is running; writes only what is its own.
+  Results compute(const TaskPlan& plan, size_t task);
+
+  /// Adds the results to what tasks of several kinds share: the gradients of children.
+  void add_results(const TaskPlan& plan, size_t task, const Results& results) const;
+
+  /// The multiplications of a task, from the sizes of what its calls are given: matrices multiply
+  /// all rows, other values are read once.
+  double work(const vertex::Task& task) const;
+
+  /// Whether it may run beside those of other kinds: on a CPU, with no random numbers.
+  bool may_run_beside() const { return may_run_beside_; }
 
   /// By result what it sums up to over the tasks so far; undefined where it is none, or before the
   /// first.
   const std::vector<at::Tensor>& sums() const { return sums_; }
 
  private:
+  void find_work();
+
   const std::shared_ptr<const Calls> calls_;
   const std::vector<Column> columns_;
   const std::vector<std::vector<Sink>> sinks_;
   const std::vector<Twins> twins_;
   std::vector<at::Tensor> sums_;
+  double work_of_row_ = 0, work_of_edge_ = 0;
+  bool may_run_beside_ = true;
 };
 
 /// Runs the tasks of a schedule, each by the loop of its kind; kinds without one compute nothing
-/// task by task.
+/// task by task. On several threads of a CPU, tasks of one stage run beside each other; what they
+/// add up, they add in the order of the tasks.
 class Tasks {
  public:
-  Tasks(std::shared_ptr<const TaskPlan> plan, std::vector<std::shared_ptr<TaskLoop>> loops);
+  /// `beside`: tasks may run beside each other.
+  Tasks(std::shared_ptr<const TaskPlan> plan, std::vector<std::shared_ptr<TaskLoop>> loops,
+        bool beside);
 
   /// Tasks number `begin` up to `end` of the schedule, the last first where `backward`.
   void run(size_t begin, size_t end, bool backward);
@@ -105,8 +127,14 @@ class Tasks {
   int64_t running() const { return running_; }
 
  private:
+  void run_in_turn(std::span<const size_t> numbers);
+  void run_beside(std::span<const size_t> numbers,
+                  const std::vector<std::vector<size_t>>& of_threads);
+  std::vector<std::vector<size_t>> divided(std::span<const size_t> numbers) const;
+
   const std::shared_ptr<const TaskPlan> plan_;
   const std::vector<std::shared_ptr<TaskLoop>> loops_;  ///< by kind
+  const bool beside_;
   int64_t running_ = 0;
 };
 

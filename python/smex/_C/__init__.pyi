@@ -1518,9 +1518,9 @@ class Tasks:
     """
     Runs the tasks of a schedule, each by the loop of its kind.
     """
-    def __init__(self, plan: TaskPlan, loops: list) -> None:
+    def __init__(self, plan: TaskPlan, loops: list, beside: bool) -> None:
         """
-        By kind a loop, None where there is none.
+        By kind a loop, None where there is none; `beside`: tasks of different kinds may run beside each other.
         """
     def run(self, begin: int, end: int, backward: bool) -> None: ...
     @property

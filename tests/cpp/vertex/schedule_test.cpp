@@ -82,6 +82,25 @@ void expect_as_defined(const InputGraphs& graphs, const std::vector<int64_t>& sl
     if (!has_parent[schedule.rows[v]]) roots.push_back(schedule.rows[v]);
   }
   EXPECT_EQ(schedule.roots, roots);
+  const std::vector<size_t> begins = stages(schedule);
+  ASSERT_FALSE(begins.empty());
+  EXPECT_EQ(begins.back(), schedule.tasks.size());
+  for (size_t stage = 0; stage + 1 < begins.size(); ++stage) {
+    std::set<int64_t> types;
+    bool next_waits = begins[stage + 1] == schedule.tasks.size();
+    for (size_t t = begins[stage]; t <= begins[stage + 1] && t < schedule.tasks.size(); ++t) {
+      const Task& task = schedule.tasks[t];
+      bool waits = !types.insert(task.type).second;
+      for (int64_t edge = task.edge_begin; edge < task.edge_end; ++edge)
+        waits =
+            waits || task_of_row[schedule.edge_rows[edge]] >= static_cast<int64_t>(begins[stage]);
+      if (t < begins[stage + 1])
+        EXPECT_FALSE(waits) << "task " << t;
+      else
+        next_waits = waits;  // else it would be of this stage
+    }
+    EXPECT_TRUE(next_waits) << "stage " << stage;
+  }
 }
 
 TEST(Schedule, RandomGraphsAreScheduledAsDefined) {
@@ -131,6 +150,12 @@ TEST(Schedule, ReadinessWaitsForMoreOfAType) {
   const std::vector<int64_t> slots = {1, 1};
   EXPECT_EQ(schedule(batch.graphs(), slots, Policy::kDepth).tasks.size(), 4u + 4u);
   EXPECT_EQ(schedule(batch.graphs(), slots, Policy::kReadiness).tasks.size(), 4u + 1u);
+}
+
+TEST(Schedule, BothDirectionsOfAChainAreStages) {
+  const Batch batch({chain(4), chain(4)}, {0, 0, 0, 0, 1, 1, 1, 1});
+  const Schedule found = schedule(batch.graphs(), std::vector<int64_t>{1, 1}, Policy::kReadiness);
+  EXPECT_EQ(stages(found), (std::vector<size_t>{0, 2, 4, 6, 8}));
 }
 
 TEST(Schedule, ChildrenOfChainsAndCompleteTreesAreContiguous) {

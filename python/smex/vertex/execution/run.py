@@ -129,7 +129,7 @@ def execute(
         batch, [t.arity for t in types], [t.slots(batch) for t in types],
         [t.label for t in types], numbers, chosen.policy, device,
     )  # fmt: skip
-    execution = _Execution(types, planned, device)
+    execution = _Execution(types, planned, device, chosen.beside)
     values = _Run.apply(execution, *execution.tensors)
     return execution.result(values)
 
@@ -357,10 +357,13 @@ class _Type:
 class _Execution:
     """One run: forward, and at most one backward."""
 
-    def __init__(self, types: list[_Type], planned: Schedule, device: torch.device):
+    def __init__(
+        self, types: list[_Type], planned: Schedule, device: torch.device, beside: bool
+    ):  # fmt: skip
         self._types = types
         self._plan = planned
         self._device = device
+        self._beside = beside
         self.with_gradients = torch.is_grad_enabled()  # autograd turns it off in forward
         self.tensors: list[Tensor] = []
         self._names: list[tuple[int, str, str]] = []  # (type, "param" or "input", name)
@@ -422,24 +425,31 @@ class _Execution:
         for number, body in enumerate(self._bodies):
             if isinstance(body, ProgramBody):
                 loops[number] = body.loop_back() if backward else body.loop()
-        tasks = Tasks(plan.task_plan, loops)
-        is_called = any(isinstance(body, CallBody) for body in self._bodies)
-        stretch = 1 if is_called else STRETCH
-        begins = range(0, plan.num_tasks, stretch)
-        for begin in reversed(begins) if backward else begins:
-            kind = plan.kind_of_task[begin]
-            body = self._bodies[kind]
+        tasks = Tasks(plan.task_plan, loops, self._beside)
+        stretches = self._stretches()
+        for begin, end in reversed(stretches) if backward else stretches:
+            body = self._bodies[plan.kind_of_task[begin]]
             if isinstance(body, CallBody):
                 _, task = plan.order[begin]
                 body.run_task_back(task) if backward else body.run_task(task)
                 continue
             try:
-                tasks.run(begin, min(begin + stretch, plan.num_tasks), backward)
+                tasks.run(begin, end, backward)
             except Exception:
                 if backward:
                     raise
                 with self._telling(tasks.running, given):
                     raise
+
+    def _stretches(self) -> list[tuple[int, int]]:
+        """Tasks to run at once, first and behind the last: one where a function is called."""
+        kinds = self._plan.kind_of_task
+        calls = [isinstance(body, CallBody) for body in self._bodies]
+        if not any(calls):
+            bounds = list(range(0, len(kinds), STRETCH))
+        else:
+            bounds = [n for n, k in enumerate(kinds) if not n or calls[k] or calls[kinds[n - 1]]]
+        return list(zip(bounds, [*bounds[1:], len(kinds)]))
 
     def _absent(self) -> Tensors:
         """Returns the outputs that only types push which the batch lacks: zeros."""

@@ -26,6 +26,8 @@ class Options:
         lazy: compute the gradients of parameters and inputs once for all vertices (lazy batching).
         fuse: make element-wise calls of one shape together, and run :func:`smex.vertex.lstm` and
             :func:`smex.vertex.tree_lstm` as one kernel.
+        beside: run sets of vertices of different types that do not wait for one another beside
+            each other, on the threads of a CPU, where they are too small to keep all of them busy.
         policy: which vertices are put together: ``"depth"``, all of one level and type, or
             ``"readiness"``, all of one type that are ready.
     """
@@ -34,6 +36,7 @@ class Options:
     hoist: bool = True
     lazy: bool = True
     fuse: bool = True
+    beside: bool = True
     policy: str = "readiness"
 
     def __post_init__(self) -> None:
