@@ -31,7 +31,7 @@ class Of(sv.VertexFunction):
 # Each compares and chooses among calls that are element-wise, of which there are two at least.
 FUNCTIONS = {
     "where": lambda s, x, y, h: torch.where(x > 0, x * y, h + 1),
-    "where, a number": lambda s, x, y, h: torch.where(x > y, x * y, 2.5),
+    "where, a number": lambda s, x, y, h: torch.where(x > y, x * y, 0.1),
     "where, zero": lambda s, x, y, h: torch.where(x > y, x * y, 0.0),
     "where, zero first": lambda s, x, y, h: torch.where(x > y, 0, x * y),
     "where, -0": lambda s, x, y, h: torch.where(x > y, x * y, -0.0) * 2,
@@ -43,6 +43,9 @@ FUNCTIONS = {
     "where, zeros": lambda s, x, y, h: torch.where(x > y, x * y, torch.zeros_like(x)),
     "where, a row": lambda s, x, y, h: torch.where(x > s.row, x * y, s.row),
     "where, a row of bool": lambda s, x, y, h: torch.where(s.mask, x * y, h - x),
+    "where, a row of bool and what is filled": lambda s, x, y, h: (
+        torch.where(s.mask, torch.full_like(x, 0.1), 0.3) * torch.where(s.mask, x, 0.7)
+    ),
     "where, a row of bool and numbers": lambda s, x, y, h: torch.where(s.mask, x * 0 + 1, 2.0),
     "where, one of a row": lambda s, x, y, h: torch.where(x[:, :1] > 0, x * y, h - y),
     "where, turned": lambda s, x, y, h: torch.where((x > y).t(), (x * y).t(), y.t()).t() * x,

@@ -188,11 +188,12 @@ def _joined(
 
 
 def _have_shape(operands: list[fx.Node], shape: tuple[str, ...], of: torch.dtype) -> bool:
-    """Returns whether operands broadcast to a shape, one of the type being among them."""
+    """Returns whether operands broadcast to a shape, of one type or bool but not all bool."""
     values = [n.meta["val"] for n in operands]
     sizes = [{str(v.shape[-d]) for v in values if v.ndim >= d} for d in range(1, len(shape) + 1)]
     is_whole = all(size in found for size, found in zip(reversed(shape), sizes))
-    return is_whole and any(v.dtype == of for v in values)
+    types = {v.dtype for v in values}
+    return is_whole and of in types and types <= {of, torch.bool}
 
 
 def _group(
