@@ -46,6 +46,9 @@ FUNCTIONS = {
     "where, a row of bool and what is filled": lambda s, x, y, h: (
         torch.where(s.mask, torch.full_like(x, 0.1), 0.3) * torch.where(s.mask, x, 0.7)
     ),
+    "where, rows and what is filled": lambda s, x, y, h: (
+        torch.where(s.mask, torch.full_like(x, 0.1), s.row).neg()
+    ),
     "where, a row of bool and numbers": lambda s, x, y, h: torch.where(s.mask, x * 0 + 1, 2.0),
     "where, one of a row": lambda s, x, y, h: torch.where(x[:, :1] > 0, x * y, h - y),
     "where, turned": lambda s, x, y, h: torch.where((x > y).t(), (x * y).t(), y.t()).t() * x,

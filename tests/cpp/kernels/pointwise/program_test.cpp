@@ -278,6 +278,28 @@ TEST(PointwiseKernel, ReadsAndWritesBools) {
   }
 }
 
+TEST(PointwiseKernel, BoolsMayLieAsFarApartAsNumbers) {
+  const PointwiseProgram program = parse_pointwise("part(x1, x0); less(x2, 3) > x2 x3?", 2);
+  constexpr int64_t kWidth = 40, kApart = sizeof(float);
+  std::vector<float> a(kWidth), found(kWidth);
+  bool mask[kWidth * kApart] = {}, less[kWidth * kApart] = {};
+  for (int64_t i = 0; i < kWidth; ++i) {
+    a[i] = static_cast<float>(i % 7);
+    mask[i * kApart] = i % 3 == 0;
+  }
+  Tensors<float> tensors;
+  tensors.add(found.data(), 1, kWidth);
+  tensors.add(less, kApart, kWidth * kApart);
+  tensors.add(a.data(), 1, kWidth);
+  tensors.add(mask, kApart, kWidth * kApart);
+  tensors.run(program, kWidth, 1);
+  for (int64_t i = 0; i < kWidth; ++i) {
+    ASSERT_EQ(found[i], i % 3 == 0 ? a[i] : 0) << i;
+    ASSERT_EQ(less[i * kApart], found[i] < 3) << i;
+    ASSERT_FALSE(less[i * kApart + 1] || less[i * kApart + 2] || less[i * kApart + 3]) << i;
+  }
+}
+
 TEST(PointwiseKernel, HalfTypesAreComputedInSingle) {
   const PointwiseProgram program = parse_pointwise("x0 * x0; x1 + x0 > x2", 1);
   std::vector<BFloat16> a(40), found(40);
