@@ -1,7 +1,7 @@
 """Recursive networks beside what an expert writes for them by hand in torch, level by level.
 
     python benchmarks/vertex/experts.py [CASE ...] [--batches 8 64 256] [--hidden 64 256]
-        [--threads 1 2] [--rounds 9] [--check]
+        [--threads 1 2] [--rounds 9] [--check | --options [OPTION ...]]
 
 The expert knows the samples: vertices are numbered by level, the rows of children and of what is
 still needed further up are index tensors that were made beforehand, what does not depend on
@@ -9,7 +9,9 @@ children is computed once for all vertices, and leaves are computed without prod
 Autograd does the rest. Ours gets a prepared batch, of which the schedule is kept, too. A step is
 forward, a sum over all states, and backward; ours and the expert's take turns, and medians are
 told, with the ratio of the expert's to ours. Before, both have to give the same loss and gradients;
-with --check nothing else is done.
+with --check nothing else is done. With --options it is told instead what each option of
+smex.vertex.options is worth: the time of ours without it over the time with all, in turns, below 1
+where the option loses.
 """
 
 from __future__ import annotations
@@ -592,17 +594,64 @@ def check(case: Case) -> None:
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4 * max(scale, 1e-6))
 
 
-def measured(case: Case, rounds: int) -> tuple[float, float]:
-    """Medians of seconds, ours and the expert's, in turns."""
-    taken: tuple[list[float], list[float]] = ([], [])
+def measured(case: Case, steps: list[Callable[[], Any]], rounds: int) -> list[float]:
+    """Medians of the seconds of each, in turns."""
+    taken: list[list[float]] = [[] for _ in steps]
     for number in range(rounds + 2):
-        for own, step in zip(taken, (case.ours, case.expert)):
+        for own, step in zip(taken, steps):
             case.clear()
             begin = time.perf_counter()
             step()
             if number >= 2:
                 own.append(time.perf_counter() - begin)
-    return statistics.median(taken[0]), statistics.median(taken[1])
+    return [statistics.median(own) for own in taken]
+
+
+# Of each option of smex.vertex.options what it is without.
+WITHOUT: dict[str, Any] = {
+    "hoist": False, "lazy": False, "fuse": False, "policy": "depth", "trace": False,
+}  # fmt: skip
+
+
+def without(case: Case, option: str) -> Callable[[], Any]:
+    """Ours without an option."""
+
+    def step() -> None:
+        with sv.options(**{option: WITHOUT[option]}):
+            case.ours()
+
+    return step
+
+
+def print_head(titles: list[str]) -> None:
+    """Prints the first lines of a table."""
+    print("| " + " | ".join(titles) + " |")
+    print("|---" + "|---:" * (len(titles) - 1) + "|")
+
+
+def compare_options(arguments: argparse.Namespace) -> None:
+    """Prints for each case what the options are worth."""
+    settings = [(b, h) for b in arguments.batches for h in arguments.hidden]
+    names = arguments.options or list(WITHOUT)
+    print(
+        f"torch {torch.__version__}; time without the option over that with all, and ours in ms\n"
+    )
+    print_head(["", "threads", "without", *(f"{b} × {h}" for b, h in settings)])
+    for name in arguments.cases or CASES:
+        make, graphs = CASES[name]
+        rows: dict[tuple[int, str], list[str]] = {}
+        for batch, hidden in settings:
+            torch.manual_seed(0)
+            case = make(graphs(batch), hidden)
+            steps = [case.ours, *(without(case, option) for option in names)]
+            for threads in arguments.threads:
+                torch.set_num_threads(threads)
+                ours, *others = measured(case, steps, arguments.rounds)
+                rows.setdefault((threads, "none, ms"), []).append(f"{1e3 * ours:.1f}")
+                for option, seconds in zip(names, others):
+                    rows.setdefault((threads, option), []).append(f"{seconds / ours:.2f}")
+        for (threads, option), texts in sorted(rows.items(), key=lambda row: row[0][0]):
+            print(f"| {name} | {threads} | {option} | " + " | ".join(texts) + " |", flush=True)
 
 
 def main() -> int:
@@ -613,15 +662,19 @@ def main() -> int:
     parser.add_argument("--threads", type=int, nargs="*", default=[1, 2])
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--check", action="store_true", help="compare results, and measure nothing")
+    parser.add_argument(
+        "--options", nargs="*", choices=[*WITHOUT], help="what each of these is worth, or each"
+    )
     options = parser.parse_args()
     unknown = sorted({*options.cases} - {*CASES})
     if unknown:
         parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(CASES)}")
+    if options.options is not None:
+        compare_options(options)
+        return 0
     settings = [(b, h) for b in options.batches for h in options.hidden]
     print(f"torch {torch.__version__}; milliseconds of ours, and the expert's over ours\n")
-    cells = [f"{b} × {h}" for b, h in settings]
-    print("| | threads | " + " | ".join(cells) + " |")
-    print("|---|---:" + "|---:" * len(cells) + "|")
+    print_head(["", "threads", *(f"{b} × {h}" for b, h in settings)])
     ratios = []
     for name in options.cases or CASES:
         make, graphs = CASES[name]
@@ -632,7 +685,7 @@ def main() -> int:
             check(case)
             for threads in options.threads if not options.check else ():
                 torch.set_num_threads(threads)
-                ours, by_hand = measured(case, options.rounds)
+                ours, by_hand = measured(case, [case.ours, case.expert], options.rounds)
                 ratios.append(by_hand / ours)
                 rows[threads].append(f"{1e3 * ours:.1f} ({by_hand / ours:.2f})")
         for threads, texts in rows.items():

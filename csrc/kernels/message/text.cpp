@@ -34,6 +34,7 @@ class Parser {
       const Message value = factor();
       if (value->op != MessageOp::kOperand) fail("the results, such as x2 x3");
       result.results.push_back(value->operand);
+      result.conditions.push_back(accept('?'));
     } while (!is_at_end());
     return result;
   }

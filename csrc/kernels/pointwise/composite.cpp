@@ -22,9 +22,11 @@ void pointwise_into(at::TensorList operands, std::string_view text, at::TensorLi
   const auto program = program_of(text, operands.size());
   check_outs(*program, operands, outs);
   std::vector<at::Tensor> slots(program->num_slots);
-  std::copy(operands.begin(), operands.end(), slots.begin());
+  const at::ScalarType type = type_of(operands);
+  std::transform(operands.begin(), operands.end(), slots.begin(),
+                 [&](const at::Tensor& operand) { return operand.to(type); });
   for (const Instruction& step : program->code) {
-    const at::Tensor number = at::scalar_tensor(step.value, operands[0].options());
+    const at::Tensor number = at::scalar_tensor(step.value, operands[0].options().dtype(type));
     const bool takes_two = takes_two_tensors(step.op);
     const auto argument = [&](int slot, bool taken) {
       return slot >= 0 ? slots[slot] : taken ? number : at::Tensor();
@@ -43,10 +45,7 @@ namespace {
 
 std::vector<at::Tensor> pointwise(at::TensorList operands, std::string_view text) {
   const auto program = program_of(text, operands.size());
-  const at::TensorIterator iterator = iterator_of(operands, {}, program->outs.size());
-  std::vector<at::Tensor> outs;
-  for (size_t i = 0; i < program->outs.size(); ++i)
-    outs.push_back(iterator.output(static_cast<int64_t>(i)));
+  std::vector<at::Tensor> outs = new_outs(*program, operands);
   pointwise_into(operands, text, outs);
   return outs;
 }

@@ -13,9 +13,11 @@ struct CpuKernel {
 
   template <typename T>
   static void run(const PointwiseProgram& program, at::TensorIterator& iterator) {
+    std::vector<bool> bools;
+    for (int i = 0; i < iterator.ntensors(); ++i) bools.push_back(iterator.dtype(i) == at::kBool);
     iterator.for_each(
         [&](char** data, const int64_t* strides, int64_t columns, int64_t rows) {
-          SMEX_PICK(run_pointwise<T>)(program, data, strides, columns, rows);
+          SMEX_PICK(run_pointwise<T>)(program, bools, data, strides, columns, rows);
         },
         kGrainSize);
   }

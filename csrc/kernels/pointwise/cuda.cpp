@@ -18,15 +18,17 @@ struct CudaKernel {
   static void run(const PointwiseProgram& program, at::TensorIterator& iterator) {
     const c10::cuda::CUDAGuard guard(iterator.device());
     std::vector<PointwiseTensor> tensors;
+    std::vector<bool> bools;
     for (int i = 0; i < iterator.ntensors(); ++i) {
       PointwiseTensor& tensor = tensors.emplace_back();
       tensor.data = iterator.data_ptr(i);
+      bools.push_back(iterator.dtype(i) == at::kBool);
       const auto strides = iterator.strides(i);
       for (size_t d = 0; d < strides.size(); ++d)
-        tensor.strides[d] = strides[d] / static_cast<int64_t>(sizeof(T));
+        tensor.strides[d] = strides[d] / iterator.element_size(i);
     }
     const auto sizes = iterator.shape();
-    pointwise_cuda<T>(program, sizes.data(), sizes.size(), tensors.data(),
+    pointwise_cuda<T>(program, bools, sizes.data(), sizes.size(), tensors.data(),
                       c10::cuda::getCurrentCUDAStream().stream());
     C10_CUDA_KERNEL_LAUNCH_CHECK();
   }

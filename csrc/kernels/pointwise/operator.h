@@ -18,13 +18,20 @@ constexpr const char* kPointwise = "smex::pointwise";
 /// The program of a text, parsed once.
 std::shared_ptr<const PointwiseProgram> program_of(std::string_view text, size_t num_operands);
 
-/// Checks the operands, and that results have their common shape and type.
+/// The floating point type that all operands have but those that are bool. Throws where there is
+/// none.
+at::ScalarType type_of(at::TensorList operands);
+
+/// Checks the operands, and that results have their common shape and type, or are bool.
 void check_outs(const PointwiseProgram& program, at::TensorList operands, at::TensorList outs);
 
+/// Results, not initialised, for operands that have sizes; they lie as torch's own element-wise
+/// operators would put them. Checks the operands.
+std::vector<at::Tensor> new_outs(const PointwiseProgram& program, at::TensorList operands);
+
 /// The results and the operands, in this order, with dimensions joined and ordered by how they lie
-/// in memory. Makes `num_outs` results, not initialised, where none are given; they lie as torch's
-/// own element-wise operators would put them.
-at::TensorIterator iterator_of(at::TensorList operands, at::TensorList outs, size_t num_outs);
+/// in memory.
+at::TensorIterator iterator_of(at::TensorList operands, at::TensorList outs);
 
 /// By ATen's operators, for any device and type.
 void pointwise_into(at::TensorList operands, std::string_view text, at::TensorList outs);
@@ -36,25 +43,23 @@ struct PointwiseBy {
   static void into(at::TensorList operands, std::string_view text, at::TensorList outs) {
     const auto program = program_of(text, operands.size());
     check_outs(*program, operands, outs);
-    run(operands, text, outs, *program, iterator_of(operands, outs, outs.size()));
+    run(operands, text, outs, *program);
   }
 
   static std::vector<at::Tensor> call(at::TensorList operands, std::string_view text) {
     const auto program = program_of(text, operands.size());
-    at::TensorIterator iterator = iterator_of(operands, {}, program->outs.size());
-    std::vector<at::Tensor> outs;
-    for (size_t i = 0; i < program->outs.size(); ++i)
-      outs.push_back(iterator.output(static_cast<int64_t>(i)));
-    run(operands, text, outs, *program, std::move(iterator));
+    std::vector<at::Tensor> outs = new_outs(*program, operands);
+    run(operands, text, outs, *program);
     return outs;
   }
 
  private:
   static void run(at::TensorList operands, std::string_view text, at::TensorList outs,
-                  const PointwiseProgram& program, at::TensorIterator iterator) {
+                  const PointwiseProgram& program) {
+    at::TensorIterator iterator = iterator_of(operands, outs);
     if (!Kernel::takes(program, iterator)) return pointwise_into(operands, text, outs);
     if (iterator.numel() == 0) return;
-    dispatch_features(kPointwise, iterator.dtype(), [&](auto feature) {
+    dispatch_features(kPointwise, type_of(operands), [&](auto feature) {
       Kernel::template run<typename decltype(feature)::type>(program, iterator);
     });
   }

@@ -107,6 +107,7 @@ PointwiseProgram parse_pointwise(const std::string& text, int num_operands) {
   Compiler compiler(text, num_operands, program.code);
   for (const Message& formula : read.formulas) compiler.add(formula);
   for (const int result : read.results) program.outs.push_back(compiler.value(result));
+  program.conditions = read.conditions;
   share_slots(program, compiler.num_values());
   return program;
 }

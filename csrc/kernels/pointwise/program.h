@@ -17,7 +17,8 @@ struct PointwiseProgram {
   int num_operands = 0;
   int num_slots = 0;
   std::vector<Instruction> code;
-  std::vector<int> outs;  ///< the slots of the results
+  std::vector<int> outs;         ///< the slots of the results
+  std::vector<bool> conditions;  ///< for each result whether it is bool: where its number is not 0
 };
 
 /// Reads a program from `formulas > results`. Formulas are those of messages (expression.h),
@@ -25,6 +26,7 @@ struct PointwiseProgram {
 /// up over a dimension.
 ///
 ///   "sigmoid(x0); x2 * tanh(x1) > x3 x2"    two results, the second of which is sigmoid(x0)
+///   "less(x0, x1); select(x2, x0) > x2? x3"    the first result is bool
 ///
 /// Throws std::invalid_argument that shows where the text is wrong.
 PointwiseProgram parse_pointwise(const std::string& text, int num_operands);
@@ -33,11 +35,12 @@ PointwiseProgram parse_pointwise(const std::string& text, int num_operands);
 SMEX_FOR_EACH_ISA(
     /// Runs a program on `rows` rows of `columns` numbers. `data` has where the results and, behind
     /// them, the operands begin, `strides` the bytes from column to column of each, and behind these
-    /// those from row to row; 0 repeats. A result may lie in the memory of an operand, element by
-    /// element.
+    /// those from row to row; 0 repeats. Those of `bools`, in the same order, are bool, which are
+    /// the numbers 0 and 1; the others are of type `T`. A result may lie in the memory of an operand
+    /// of its type, element by element.
     template <typename T>
-    void run_pointwise(const PointwiseProgram& program, char* const* data, const int64_t* strides,
-                       int64_t columns, int64_t rows);
+    void run_pointwise(const PointwiseProgram& program, const std::vector<bool>& bools,
+                       char* const* data, const int64_t* strides, int64_t columns, int64_t rows);
 )
 // clang-format on
 

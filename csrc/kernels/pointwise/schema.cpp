@@ -1,5 +1,6 @@
 // smex::pointwise: several element-wise calls as one operator (program.h).
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -15,15 +16,11 @@
 namespace smex::kernels {
 namespace {
 
-/// The shape of all results, to which all operands broadcast.
+/// The shape of all results, to which all operands broadcast. Checks the operands.
 at::SymDimVector shape_of(at::TensorList operands) {
-  TORCH_CHECK_VALUE(!operands.empty(), kPointwise, ": expected at least one operand, found none");
+  type_of(operands);  // checks it
   const at::Tensor* widest = &operands[0];
   for (const at::Tensor& operand : operands) {
-    TORCH_CHECK_TYPE(
-        operand.is_floating_point() && operand.scalar_type() == operands[0].scalar_type(),
-        kPointwise, ": expected operands of one floating point type, found ",
-        operands[0].scalar_type(), " and ", operand.scalar_type());
     TORCH_CHECK_VALUE(operand.device() == operands[0].device(), kPointwise,
                       ": expected operands on one device, found ", operands[0].device(), " and ",
                       operand.device());
@@ -57,6 +54,21 @@ struct ByText {
 
 }  // namespace
 
+at::ScalarType type_of(at::TensorList operands) {
+  TORCH_CHECK_VALUE(!operands.empty(), kPointwise, ": expected at least one operand, found none");
+  const auto is_number = [](const at::Tensor& x) { return x.scalar_type() != at::kBool; };
+  const auto first = std::find_if(operands.begin(), operands.end(), is_number);
+  const at::ScalarType type =
+      first == operands.end() ? at::kBool : static_cast<const at::Tensor&>(*first).scalar_type();
+  for (const at::Tensor& operand : operands) {
+    TORCH_CHECK_TYPE(
+        at::isFloatingType(type) && (operand.scalar_type() == type || !is_number(operand)),
+        kPointwise, ": expected operands of one floating point type, and of bool, found ", type,
+        " and ", operand.scalar_type());
+  }
+  return type;
+}
+
 std::shared_ptr<const PointwiseProgram> program_of(std::string_view text, size_t num_operands) {
   static std::shared_mutex mutex;
   static std::map<std::pair<size_t, std::string>, std::shared_ptr<const PointwiseProgram>, ByText>
@@ -81,46 +93,56 @@ void check_outs(const PointwiseProgram& program, at::TensorList operands, at::Te
   TORCH_CHECK_VALUE(outs.size() == program.outs.size(), kPointwise, ": expected ",
                     program.outs.size(), " results, found ", outs.size());
   const at::SymDimVector shape = shape_of(operands);
-  for (const at::Tensor& out : outs) {
+  const at::ScalarType type = type_of(operands);
+  for (size_t i = 0; i < outs.size(); ++i) {
+    const at::Tensor& out = outs[i];
+    const at::ScalarType own = program.conditions[i] ? at::kBool : type;
     TORCH_CHECK_VALUE(out.sym_sizes() == c10::SymIntArrayRef(shape), kPointwise,
                       ": expected a result of shape ", c10::SymIntArrayRef(shape), ", found ",
                       out.sym_sizes());
-    TORCH_CHECK_TYPE(out.scalar_type() == operands[0].scalar_type(), kPointwise,
-                     ": expected a result of type ", operands[0].scalar_type(), ", found ",
-                     out.scalar_type());
+    TORCH_CHECK_TYPE(out.scalar_type() == own, kPointwise, ": expected a result of type ", own,
+                     ", found ", out.scalar_type());
   }
 }
 
-at::TensorIterator iterator_of(at::TensorList operands, at::TensorList outs, size_t num_outs) {
-  if (outs.empty()) shape_of(operands);  // checks them
+at::TensorIterator iterator_of(at::TensorList operands, at::TensorList outs) {
   at::TensorIteratorConfig config;
-  config.set_check_mem_overlap(false).resize_outputs(false).promote_inputs_to_common_dtype(true);
-  for (size_t i = 0; i < num_outs; ++i) {
-    if (outs.empty()) {
-      config.add_owned_output(at::Tensor());
-    } else {
-      config.add_output(outs[i]);
-    }
-  }
+  config.set_check_mem_overlap(false).resize_outputs(false).check_all_same_dtype(false);
+  for (const at::Tensor& out : outs) config.add_output(out);
   for (const at::Tensor& operand : operands) config.add_const_input(operand);
   return config.build();
+}
+
+std::vector<at::Tensor> new_outs(const PointwiseProgram& program, at::TensorList operands) {
+  shape_of(operands);  // checks them
+  const at::ScalarType type = type_of(operands);
+  at::TensorIteratorConfig config;
+  config.check_all_same_dtype(false).check_all_same_device(false).declare_static_dtype_and_device(
+      type, operands[0].device());
+  for (size_t i = 0; i < program.outs.size(); ++i) config.add_owned_output(at::Tensor());
+  for (const at::Tensor& operand : operands) config.add_const_input(operand);
+  const at::TensorIterator iterator = config.build();
+  std::vector<at::Tensor> outs;
+  for (size_t i = 0; i < program.outs.size(); ++i) {
+    const at::Tensor& out = iterator.output(static_cast<int64_t>(i));
+    outs.push_back(program.conditions[i] ? at::empty_like(out, at::kBool) : out);
+  }
+  return outs;
 }
 
 namespace {
 
 std::vector<at::Tensor> pointwise_meta(at::TensorList operands, std::string_view text) {
-  const size_t num_outs = program_of(text, operands.size())->outs.size();
+  const auto program = program_of(text, operands.size());
   const at::SymDimVector shape = shape_of(operands);
   const bool is_symbolic = std::any_of(shape.begin(), shape.end(),
                                        [](const c10::SymInt& size) { return size.is_symbolic(); });
+  if (!is_symbolic) return new_outs(*program, operands);
   std::vector<at::Tensor> outs;
-  if (is_symbolic) {
-    for (size_t i = 0; i < num_outs; ++i)
-      outs.push_back(at::empty_symint(shape, operands[0].options()));
-    return outs;
+  for (const bool is_condition : program->conditions) {
+    const at::ScalarType type = is_condition ? at::kBool : type_of(operands);
+    outs.push_back(at::empty_symint(shape, operands[0].options().dtype(type)));
   }
-  const at::TensorIterator iterator = iterator_of(operands, {}, num_outs);
-  for (size_t i = 0; i < num_outs; ++i) outs.push_back(iterator.output(static_cast<int64_t>(i)));
   return outs;
 }
 

@@ -144,11 +144,23 @@ class Wide(sv.VertexFunction):
         return (h,), h.sigmoid() * 2
 
 
+class Choosing(Wide):
+    """Comparisons and what chooses by them, of children's states."""
+
+    def cell(self, x, left, right):
+        a, b = self.w(x).chunk(2, 1)
+        both = torch.where(left > a, left * self.scale, right - b).clamp(-1, 2)
+        both = both.masked_fill((right < 0.1) & ~(a == b), 0.5) + nn.functional.hardtanh(right + a)
+        both = both * torch.where(left.abs() <= right.abs(), a, 1.0)
+        return both + (both > 0) * b.tanh()
+
+
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
-def test_element_wise_calls(options):
+@pytest.mark.parametrize("cls", [Wide, Choosing])
+def test_element_wise_calls(cls, options):
     graphs = BATCHES["shared children"]
     with sv.options(**options):
-        function, x = case(Wide, graphs)
+        function, x = case(cls, graphs)
         assert_equal_to_recursion(function, graphs, x)
 
 

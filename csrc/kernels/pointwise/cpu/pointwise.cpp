@@ -14,7 +14,7 @@ constexpr int64_t kBlock = 512;
 
 /// `n` numbers, `stride` bytes apart.
 template <typename T>
-void read(accumulate_t<T>* to, const char* from, int64_t stride, int64_t n) {
+void read_numbers(accumulate_t<T>* to, const char* from, int64_t stride, int64_t n) {
   if (stride == sizeof(T)) {
     load_row(to, reinterpret_cast<const T*>(from), n, Broadcast{});
   } else if (stride == 0) {
@@ -24,8 +24,21 @@ void read(accumulate_t<T>* to, const char* from, int64_t stride, int64_t n) {
   }
 }
 
+/// The same of bool.
+template <typename C>
+void read_bools(C* to, const char* from, int64_t stride, int64_t n) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) to[i] = from[i * stride] ? C(1) : C(0);
+}
+
+template <typename C>
+void write_bools(char* to, const C* from, int64_t stride, int64_t n) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) to[i * stride] = from[i] != C(0);
+}
+
 template <typename T>
-void write(char* to, const accumulate_t<T>* from, int64_t stride, int64_t n) {
+void write_numbers(char* to, const accumulate_t<T>* from, int64_t stride, int64_t n) {
   using C = accumulate_t<T>;
   int64_t i = 0;
   if (stride == sizeof(T)) {
@@ -74,8 +87,8 @@ class Blocks {
  public:
   using C = accumulate_t<T>;
 
-  Blocks(const PointwiseProgram& program, char* const* data, const int64_t* strides,
-         int64_t columns, int64_t rows)
+  Blocks(const PointwiseProgram& program, const std::vector<bool>& bools, char* const* data,
+         const int64_t* strides, int64_t columns, int64_t rows)
       : program_(program),
         columns_(columns),
         rows_(rows),
@@ -85,7 +98,7 @@ class Blocks {
         slots_(program.num_slots) {
     const size_t num_outs = program.outs.size(), count = num_outs + program.num_operands;
     for (size_t k = 0; k < count; ++k)
-      tensors_.push_back({data[k], strides[k], strides[count + k]});
+      tensors_.push_back({data[k], strides[k], strides[count + k], bools[k]});
     for (int slot = 0; slot < program.num_slots; ++slot) slots_[slot] = own(slot);
     numbers_.resize(program.num_slots);
     is_number_.assign(program.num_slots, false);
@@ -106,6 +119,7 @@ class Blocks {
   struct Tensor {
     char* data = nullptr;
     int64_t column_stride = 0, row_stride = 0;  ///< in bytes
+    bool is_bool = false;
     bool in_place = false;
     int64_t loaded_rows = 0;  ///< of one that repeats a row: so many are in its slot
 
@@ -154,7 +168,7 @@ class Blocks {
 
   /// Whether a block of it is one piece of memory that holds numbers as they are computed with.
   bool is_dense(const Tensor& x) const {
-    return std::is_same_v<T, C> && x.column_stride == sizeof(T) &&
+    return std::is_same_v<T, C> && !x.is_bool && x.column_stride == sizeof(T) &&
            (block_rows_ == 1 || x.row_stride == columns_ * static_cast<int64_t>(sizeof(T)));
   }
 
@@ -186,10 +200,18 @@ class Blocks {
       const Tensor& out = tensors_[k];
       if (out.in_place) continue;
       for (int64_t r = 0; r < rows; ++r) {
-        write<T>(out.at(row + r, column), slots_[program_.outs[k]] + r * columns, out.column_stride,
-                 columns);
+        char* const to = out.at(row + r, column);
+        const C* const from = slots_[program_.outs[k]] + r * columns;
+        out.is_bool ? write_bools(to, from, out.column_stride, columns)
+                    : write_numbers<T>(to, from, out.column_stride, columns);
       }
     }
+  }
+
+  static void read(C* to, const Tensor& x, int64_t row, int64_t column, int64_t n) {
+    const char* const from = x.at(row, column);
+    x.is_bool ? read_bools(to, from, x.column_stride, n)
+              : read_numbers<T>(to, from, x.column_stride, n);
   }
 
   void load(Tensor& x, int slot, int64_t row, int64_t rows, int64_t column, int64_t columns) {
@@ -198,13 +220,13 @@ class Blocks {
       return;
     }
     if (is_number_[slot]) {
-      numbers_[slot] = load_one(reinterpret_cast<const T*>(x.at(row, column)));
+      read(&numbers_[slot], x, row, column, 1);
       return;
     }
     const bool repeats = x.row_stride == 0 && (columns_ == block_columns_ || x.column_stride == 0);
     if (repeats && x.loaded_rows >= rows) return;
     for (int64_t r = 0; r < rows; ++r) {
-      read<T>(own(slot) + r * columns, x.at(row + r, column), x.column_stride, columns);
+      read(own(slot) + r * columns, x, row + r, column, columns);
     }
     x.loaded_rows = rows;
   }
@@ -221,14 +243,14 @@ class Blocks {
 }  // namespace
 
 template <typename T>
-void run_pointwise(const PointwiseProgram& program, char* const* data, const int64_t* strides,
-                   int64_t columns, int64_t rows) {
-  Blocks<T>(program, data, strides, columns, rows).run();
+void run_pointwise(const PointwiseProgram& program, const std::vector<bool>& bools,
+                   char* const* data, const int64_t* strides, int64_t columns, int64_t rows) {
+  Blocks<T>(program, bools, data, strides, columns, rows).run();
 }
 
-#define SMEX_INSTANTIATE(T)                                                                      \
-  template void run_pointwise<T>(const PointwiseProgram&, char* const*, const int64_t*, int64_t, \
-                                 int64_t);
+#define SMEX_INSTANTIATE(T)                                                                       \
+  template void run_pointwise<T>(const PointwiseProgram&, const std::vector<bool>&, char* const*, \
+                                 const int64_t*, int64_t, int64_t);
 SMEX_INSTANTIATE(float)
 SMEX_INSTANTIATE(double)
 SMEX_INSTANTIATE(BFloat16)

@@ -2,9 +2,9 @@
 
 namespace smex::kernels {
 
-#define SMEX_INSTANTIATE(T)                                                        \
-  template void pointwise_cuda<T>(const PointwiseProgram&, const int64_t*, size_t, \
-                                  const PointwiseTensor*, CUstream_st*);
+#define SMEX_INSTANTIATE(T)                                                          \
+  template void pointwise_cuda<T>(const PointwiseProgram&, const std::vector<bool>&, \
+                                  const int64_t*, size_t, const PointwiseTensor*, CUstream_st*);
 SMEX_INSTANTIATE(float)
 SMEX_INSTANTIATE(double)
 SMEX_INSTANTIATE(BFloat16)

@@ -21,7 +21,7 @@ struct PointwiseTensor {
 /// A program with its tensors in one flat piece of memory: the parameter of a CUDA kernel.
 struct DevicePointwise {
   static constexpr int kMaxDims = PointwiseTensor::kMaxDims;
-  static constexpr int kMaxOperands = 32;
+  static constexpr int kMaxOperands = 32;  // bits of `bool_operands`
   static constexpr int kMaxInstructions = 96;
   static constexpr int kMaxSlots = 32;
   static constexpr int kMaxOuts = 12;
@@ -35,13 +35,15 @@ struct DevicePointwise {
   };
   struct Out {
     PointwiseTensor tensor;
-    int slot = 0;
+    uint8_t slot = 0;
+    bool is_bool = false;
   };
 
   int64_t count = 1;
   int num_dims = 0;
   int64_t sizes[kMaxDims] = {};  ///< the innermost first
   int num_operands = 0, num_steps = 0, num_outs = 0;
+  uint32_t bool_operands = 0;  ///< a bit for each operand that is bool
   PointwiseTensor operands[kMaxOperands];
   Step code[kMaxInstructions];
   Out outs[kMaxOuts];
@@ -59,11 +61,12 @@ inline bool fits_device(const PointwiseProgram& program) {
 }
 
 /// Runs a program on tensors of so many numbers along each dimension, at most kMaxDims, the
-/// innermost first. `tensors` are the results, then the operands, in device memory. Runs on
-/// `stream`, does not synchronise, and leaves launch errors to the caller. Numbers pass from call
-/// to call in accumulate_t<T>.
+/// innermost first. `tensors` are the results, then the operands, in device memory; those of
+/// `bools` are bool. Runs on `stream`, does not synchronise, and leaves launch errors to the
+/// caller. Numbers pass from call to call in accumulate_t<T>.
 template <typename T>
-void pointwise_cuda(const PointwiseProgram& program, const int64_t* sizes, size_t num_dims,
-                    const PointwiseTensor* tensors, CUstream_st* stream);
+void pointwise_cuda(const PointwiseProgram& program, const std::vector<bool>& bools,
+                    const int64_t* sizes, size_t num_dims, const PointwiseTensor* tensors,
+                    CUstream_st* stream);
 
 }  // namespace smex::kernels

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, fx
 
-from smex.formula import OPERATIONS, Term, text_of
+from smex.formula import Term, text_of
+from smex.vertex.compile.formulas import (
+    CALLS,
+    CLAMPS,
+    CONDITIONS,
+    FILLED,
+    LOGIC,
+    has_options,
+)
 from smex.vertex.compile.rows import EDGE, ROW
 from smex.vertex.compile.simplify import is_view
 
@@ -51,7 +59,8 @@ def grouped(
     """
     # Calls of one shape and level depend on one another through themselves alone: what lies
     # between two of them would be of a higher level than the first.
-    own = set(nodes)
+    types: dict[fx.Node, torch.dtype | None] = {}
+    keys = {node: _key(node, kinds, types) for node in nodes}
     level: dict[fx.Node, int] = {}
     members: dict[tuple[int, Any], list[fx.Node]] = {}
 
@@ -59,26 +68,42 @@ def grouped(
         """Returns the level at which a value can be read, by a call of that key."""
         if is_view(node):
             return max((level_of(n, None) for n in node.all_input_nodes), default=0)
-        if node not in own:
+        if node not in keys:
             return 0
-        is_same = key is not None and _key(node, kinds) == key
-        return level[node] + (0 if is_same or _key(node, kinds) is None else 1)
+        return level[node] + (0 if keys[node] in (key, None) else 1)
 
-    for node in nodes:
-        key = _key(node, kinds)
+    for node, key in keys.items():
         level[node] = max((level_of(n, key) for n in node.all_input_nodes), default=0)
         if key is not None:
             members.setdefault((level[node], key), []).append(node)
     found: list[fx.Node | Group] = []
     for height in range(max(level.values(), default=-1) + 1):
-        found += [n for n in nodes if level[n] == height and _key(n, kinds) is None]
-        for (of, _), some in members.items():
+        found += [n for n in nodes if level[n] == height and keys[n] is None]
+        for (of, (shape, dtype)), some in members.items():
             if of == height:
-                found += [_group(some, results)] if len(some) > 1 else some
-    return found
+                found += _joined(some, shape, dtype, results)
+    return _without_constants(found, results)
 
 
-def _key(node: fx.Node, kinds: Mapping[fx.Node, Any]) -> Any:
+def _without_constants(
+    calls: list[fx.Node | Group], results: Collection[fx.Node]
+) -> list[fx.Node | Group]:
+    """Leaves out what is filled with a number that all who read it have in their programs."""
+    reads = {n for c in calls if isinstance(c, Group) for n in c.operands}
+    for call in calls:
+        if isinstance(call, fx.Node):
+            reads.update(call.all_input_nodes)
+
+    def is_read(node: fx.Node) -> bool:
+        views = [user for user in node.users if is_view(user)]
+        return node in reads or node in results or bool(views)
+
+    return [c for c in calls if isinstance(c, Group) or _constant(c) is None or is_read(c)]
+
+
+def _key(
+    node: fx.Node, kinds: Mapping[fx.Node, Any], types: dict[fx.Node, torch.dtype | None]
+) -> Any:
     """Returns what calls have in common that can be made together.
 
     None where a call is made alone.
@@ -86,128 +111,112 @@ def _key(node: fx.Node, kinds: Mapping[fx.Node, Any]) -> Any:
     value = node.meta.get("val")
     if node.target not in CALLS or not isinstance(value, Tensor) or value.ndim < 2:
         return None
-    operands = [n.meta.get("val") for n in node.all_input_nodes]
-    is_alike = all(isinstance(x, Tensor) and x.dtype == value.dtype for x in operands)
-    others = [x for x in (*node.args, *node.kwargs.values()) if not isinstance(x, fx.Node)]
-    is_plain = all(isinstance(x, (int, float)) and math.isfinite(x) for x in others)
-    if not is_alike or not is_plain or _has_options(node) or kinds[node] not in (ROW, EDGE):
+    of = _type(node, types)
+    # Of half types the calls one by one compare rounded numbers.
+    known = WIDE if value.dtype is torch.bool else TYPES.get(value.device.type, ())
+    if of not in known or kinds[node] not in (ROW, EDGE):
         return None
-    if value.dtype not in TYPES.get(value.device.type, ()):
+    is_alike = all(_is_operand(n, node, of) for n in node.all_input_nodes)
+    if not is_alike or not _has_plain_numbers(node) or has_options(node):
         return None
-    return tuple(str(n) for n in value.shape), value.dtype
+    return tuple(str(n) for n in value.shape), of
 
 
-def _group(nodes: list[fx.Node], results: Collection[fx.Node]) -> Group:
-    operands: dict[fx.Node, None] = {}
-    for node in nodes:
-        operands.update((n, None) for n in node.all_input_nodes if n not in nodes)
-    values = {node: Term("leaf", (i,)) for i, node in enumerate((*operands, *nodes))}
+def _type(node: fx.Node, known: dict[fx.Node, torch.dtype | None]) -> torch.dtype | None:
+    """Returns the type that a call computes with.
+
+    That of what is compared, where its result is bool; None where there is not one such type.
+    """
+    value = node.meta.get("val")
+    if not isinstance(value, Tensor):
+        return None
+    if value.dtype is not torch.bool:
+        return value.dtype
+    if node not in known:
+        read = [n for n in node.all_input_nodes if _constant(n) is None]
+        found = {_type(n, known) for n in read if node.target in CONDITIONS} - {None}
+        known[node] = found.pop() if len(found) == 1 else None
+    return known[node]
+
+
+def _is_operand(arg: fx.Node, node: fx.Node, of: torch.dtype) -> bool:
+    """Returns whether a call that computes with a type can read a value in a program."""
+    value = arg.meta.get("val")
+    if not isinstance(value, Tensor):
+        return False
+    if node.target in LOGIC or node.target is aten._to_copy.default:
+        return value.dtype is torch.bool
+    return value.dtype in (of, torch.bool) or (value.ndim == 0 and _constant(arg) is not None)
+
+
+def _has_plain_numbers(node: fx.Node) -> bool:
+    """Returns whether what a call is made with beside tensors can be written in a program."""
+    kwargs = dict(node.kwargs)
+    if node.target is aten._to_copy.default:
+        return len(node.args) == 1 and list(kwargs) == ["dtype"]
+    others = [x for x in (*node.args, *kwargs.values()) if not isinstance(x, fx.Node)]
+    if node.target in CLAMPS:
+        others = [x for x in others if x is not None]
+    return all(isinstance(x, (int, float)) and not math.isnan(x) for x in others)
+
+
+def _constant(node: fx.Node) -> float | None:
+    """Returns the number that a call fills a tensor with, None for other calls."""
+    value = node.meta.get("val")
+    if node.target not in FILLED or not isinstance(value, Tensor) or value.dtype is torch.bool:
+        return None
+    place, number = FILLED[node.target]
+    if number is None and place < len(node.args):
+        number = node.args[place]
+    if not isinstance(number, (int, float)) or math.isnan(number):
+        return None
+    return float(torch.tensor(number, dtype=value.dtype))
+
+
+def _joined(
+    nodes: list[fx.Node], shape: tuple[str, ...], of: torch.dtype, results: Collection[fx.Node]
+) -> list[fx.Node | Group]:
+    """Returns calls of one shape and type as one, or as they are where that cannot be."""
+    read = dict.fromkeys(n for node in nodes for n in node.all_input_nodes if n not in nodes)
+    constants = {n: number for n in read if (number := _constant(n)) is not None}
+    operands = [n for n in read if n not in constants]
+    if not _have_shape(operands, shape, of):  # some is told by tensors that are constants
+        constants, operands = {}, list(read)
+    if len(nodes) == 1 or not _have_shape(operands, shape, of):
+        return list(nodes)
+    return [_group(nodes, operands, constants, results)]
+
+
+def _have_shape(operands: list[fx.Node], shape: tuple[str, ...], of: torch.dtype) -> bool:
+    """Returns whether operands broadcast to a shape, of one type or bool but not all bool."""
+    values = [n.meta["val"] for n in operands]
+    sizes = [{str(v.shape[-d]) for v in values if v.ndim >= d} for d in range(1, len(shape) + 1)]
+    is_whole = all(size in found for size, found in zip(reversed(shape), sizes))
+    types = {v.dtype for v in values}
+    return is_whole and of in types and types <= {of, torch.bool}
+
+
+def _group(
+    nodes: list[fx.Node], operands: list[fx.Node], constants: Mapping[fx.Node, float],
+    results: Collection[fx.Node],
+) -> Group:  # fmt: skip
+    numbers = {node: i for i, node in enumerate((*operands, *nodes))}
+    values: dict[fx.Node, Any] = {node: Term("leaf", (i,)) for node, i in numbers.items()}
+    values.update(constants)
     formulas = []
     for node in nodes:
         args, kwargs = fx.map_arg((node.args, node.kwargs), lambda n: values[n])
-        formulas.append(CALLS[node.target](*args, **kwargs))
+        formula = CALLS[node.target](*args, **kwargs)
+        formulas.append(formula if isinstance(formula, Term) else Term("number", (formula,)))
     outs = [n for n in nodes if n in results or any(user not in nodes for user in n.users)]
     calls = "; ".join(text_of(formula, _name) for formula in formulas)
-    places = " ".join(text_of(values[n], _name) for n in outs)
-    return Group(nodes, list(operands), outs, f"{calls} > {places}")
+    places = " ".join(_name(numbers[n]) + "?" * _is_bool(n) for n in outs)
+    return Group(nodes, operands, outs, f"{calls} > {places}")
+
+
+def _is_bool(node: fx.Node) -> bool:
+    return bool(node.meta["val"].dtype is torch.bool)
 
 
 def _name(value: int) -> str:
     return f"x{value}"
-
-
-Formula = Term | float
-"""What calls are made with; numbers are constants."""
-
-
-def _of(op: str, *args: Formula) -> Term:
-    """Returns an operation of formulas and numbers."""
-    return Term(op, tuple(x if isinstance(x, Term) else Term("number", (float(x),)) for x in args))
-
-
-def _plain(op: str) -> Callable[..., Term]:
-    return lambda *args: _of(op, *args)
-
-
-def _operator_of(operation: Any) -> Any:
-    """Returns the ATen operator of an operation, of two tensors or of one and a number."""
-    packet = getattr(aten, operation.torch)
-    overload = "Tensor_Scalar" if operation.takes_number else "Tensor"
-    return getattr(packet, overload if overload in packet.overloads() else "default")
-
-
-def _sum(a: Formula, b: Formula, alpha: float = 1) -> Term:
-    return _of("+", a, _of("*", b, alpha))
-
-
-def _difference(a: Formula, b: Formula, alpha: float = 1) -> Term:
-    return _of("-", a, _of("*", b, alpha))
-
-
-def _one_minus(x: Formula) -> Term:
-    return _of("-", 1, x)
-
-
-def _above(x: Formula, threshold: float) -> Term:
-    """1 where x is above the threshold or no number, else 0."""
-    return _one_minus(_of("less_equal", x, threshold))
-
-
-def _gelu(x: Formula) -> Term:
-    return _of("*", x, _normal(x))
-
-
-def _normal(x: Formula) -> Term:
-    """Returns the standard normal distribution's probability below x."""
-    return _of("*", _of("+", _of("erf", _of("*", x, math.sqrt(0.5))), 1), 0.5)
-
-
-def _gelu_backward(grad: Formula, x: Formula) -> Term:
-    bell = _of("exp", _of("*", _of("*", x, x), -0.5))
-    density = _of("*", bell, 1 / math.sqrt(2 * math.pi))
-    return _of("*", grad, _of("+", _normal(x), _of("*", x, density)))
-
-
-def _silu_backward(grad: Formula, x: Formula) -> Term:
-    share = _of("sigmoid", x)
-    rest = _of("+", 1, _of("*", x, _one_minus(share)))
-    return _of("*", grad, _of("*", share, rest))
-
-
-def _leaky_relu_backward(grad: Formula, x: Formula, slope: float, of_result: bool) -> Term:
-    return _of("*", grad, _of("leaky_step", x, slope))
-
-
-_COMPOSED: dict[Any, Callable[..., Term]] = {
-    aten.add.Tensor: _sum,
-    aten.gelu.default: _gelu,
-    aten.gelu_backward.default: _gelu_backward,
-    aten.leaky_relu.default: lambda x, slope=0.01: _of("leaky_relu", x, slope),
-    aten.leaky_relu_backward.default: _leaky_relu_backward,
-    aten.reciprocal.default: lambda x: _of("/", 1, x),
-    aten.rsqrt.default: lambda x: _of("/", 1, _of("sqrt", x)),
-    aten.rsub.Scalar: lambda a, b, alpha=1: _difference(b, a, alpha),
-    aten.sigmoid_backward.default: lambda grad, y: _of("*", grad, _of("*", _one_minus(y), y)),
-    aten.silu.default: lambda x: _of("*", x, _of("sigmoid", x)),
-    aten.silu_backward.default: _silu_backward,
-    aten.sub.Tensor: _difference,
-    aten.tanh_backward.default: lambda grad, y: _of("*", grad, _one_minus(_of("*", y, y))),
-    aten.threshold_backward.default: lambda grad, x, threshold: _of(
-        "select", _above(x, threshold), grad
-    ),
-}
-
-_PLAIN = {
-    _operator_of(operation): op
-    for op, operation in OPERATIONS.items()
-    if operation.torch and not operation.is_condition and _operator_of(operation) not in _COMPOSED
-}
-
-CALLS = {**{target: _plain(op) for target, op in _PLAIN.items()}, **_COMPOSED}
-"""For each element-wise operator the formula of what it is called with."""
-
-
-def _has_options(node: fx.Node) -> bool:
-    """Returns whether a call that is one operation says more than its arguments."""
-    op = _PLAIN.get(node.target)
-    return op is not None and len(node.args) + len(node.kwargs) > OPERATIONS[op].arguments

@@ -318,7 +318,7 @@ def _group_call(
     there = [memory[n] for n in group.outs if n in memory]
     if there:
         outs = [
-            memory[n] if n in memory else graph.call_function(aten.empty_like.default, (there[0],))
+            memory[n] if n in memory else _empty_like(graph, there[0], n.meta["val"].dtype)
             for n in group.outs
         ]
         into = torch.ops.smex.pointwise_into.default
@@ -326,6 +326,10 @@ def _group_call(
         return dict(zip(group.outs, outs))
     made = graph.call_function(torch.ops.smex.pointwise.default, (operands, group.program))
     return {n: graph.call_function(operator.getitem, (made, i)) for i, n in enumerate(group.outs)}
+
+
+def _empty_like(graph: fx.Graph, of: fx.Node, dtype: torch.dtype) -> fx.Node:
+    return graph.call_function(aten.empty_like.default, (of,), {"dtype": dtype})
 
 
 def _through(node: fx.Node) -> list[fx.Node]:

@@ -45,7 +45,7 @@ void check(int64_t rows, int64_t width, int64_t gap) {
                                      {whole.data(), {1, width + gap}},
                                      {row.data(), {1, 0}},
                                      {column.data(), {0, 1}}};
-  pointwise_cuda<T>(program, sizes, 2, tensors, nullptr);
+  pointwise_cuda<T>(program, std::vector<bool>(5), sizes, 2, tensors, nullptr);
   double* const exact[] = {wanted[0].data(), wanted[1].data(), wide_whole.data(), wide_row.data(),
                            wide_column.data()};
   std::vector<char*> data;
@@ -55,7 +55,8 @@ void check(int64_t rows, int64_t width, int64_t gap) {
     for (int d = 0; d < 2; ++d)
       strides[5 * d + i] = tensors[i].strides[d] * static_cast<int64_t>(sizeof(double));
   }
-  SMEX_PICK(run_pointwise<double>)(program, data.data(), strides.data(), width, rows);
+  SMEX_PICK(run_pointwise<double>)(program, std::vector<bool>(5), data.data(), strides.data(),
+                                   width, rows);
   for (size_t k = 0; k < wanted.size(); ++k)
     for (size_t i = 0; i < wanted[k].size(); ++i)
       ASSERT_NEAR(wide(found[k])[i], wanted[k][i], 4 * cuda_samples::kTolerance<T>)
@@ -83,11 +84,37 @@ TEST(PointwiseCuda, FourDimensions) {
   const int64_t sizes[] = {5, 4, 3, 2};
   const PointwiseTensor tensors[] = {
       {found.data(), {1, 5, 20, 60}}, {a.data(), {1, 5, 20, 60}}, {b.data(), {1, 0, 5, 0}}};
-  pointwise_cuda<float>(program, sizes, 4, tensors, nullptr);
+  pointwise_cuda<float>(program, std::vector<bool>(3), sizes, 4, tensors, nullptr);
   for (size_t i = 0; i < a.size(); ++i) ASSERT_EQ(found[i], a[i] + b[i % 5 + i / 20 % 3 * 5]) << i;
   const PointwiseTensor numbers[] = {{found.data(), {}}, {a.data() + 3, {}}, {b.data() + 1, {}}};
-  pointwise_cuda<float>(program, sizes, 0, numbers, nullptr);
+  pointwise_cuda<float>(program, std::vector<bool>(3), sizes, 0, numbers, nullptr);
   EXPECT_EQ(found[0], 1003);
+}
+
+TEST(PointwiseCuda, Bools) {
+  const PointwiseProgram program = parse_pointwise(
+      "less(x0, x1); maximum(x3, x2); part(x4, x0) + part(1 - x4, -1) > x3? x5 x4?", 3);
+  constexpr int64_t kRows = 3, kWidth = 5;
+  std::vector<float> a(kRows * kWidth), chosen(a.size());
+  for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(i % 4);
+  const float b = 2;
+  const bool column[kRows] = {false, true, false};
+  bool less[kRows * kWidth], either[kRows * kWidth];
+  const int64_t sizes[] = {kWidth, kRows};
+  const PointwiseTensor tensors[] = {{less, {1, kWidth}},
+                                     {chosen.data(), {1, kWidth}},
+                                     {either, {1, kWidth}},
+                                     {a.data(), {1, kWidth}},
+                                     {const_cast<float*>(&b), {0, 0}},
+                                     {const_cast<bool*>(column), {0, 1}}};
+  pointwise_cuda<float>(program, {true, false, true, false, false, true}, sizes, 2, tensors,
+                        nullptr);
+  for (size_t i = 0; i < a.size(); ++i) {
+    const bool wanted = a[i] < b || column[i / kWidth];
+    ASSERT_EQ(less[i], a[i] < b) << i;
+    ASSERT_EQ(either[i], wanted) << i;
+    ASSERT_EQ(chosen[i], wanted ? a[i] : -1) << i;
+  }
 }
 
 TEST(PointwiseCuda, LongProgramsAreNotTaken) {

@@ -80,6 +80,8 @@ TEST(PointwiseProgram, SaysWhatIsWrong) {
        "expected a number as the second argument at position 0, found \"pow(x0, x1) \""},
       {"x0 + sum_last(x0) > x2", "there is no element-wise operation \"sum_last\""},
       {"exp(x2) > x2", "expected the number of a value below 2, found \"2\""},
+      {"exp(x0) > x1? ?",
+       "expected an operand, a number or a function at position 14, found \"?\""},
       {"exp(x0) > x3", "expected the number of a value below 3, found \"3\""},
   };
   for (const Case& sample : kCases)
@@ -92,17 +94,20 @@ template <typename T>
 struct Tensors {
   std::vector<char*> data;
   std::vector<int64_t> columns, rows;
+  std::vector<bool> bools;
 
-  void add(const T* tensor, int64_t column_stride, int64_t row_stride) {
-    data.push_back(reinterpret_cast<char*>(const_cast<T*>(tensor)));
-    columns.push_back(column_stride * static_cast<int64_t>(sizeof(T)));
-    rows.push_back(row_stride * static_cast<int64_t>(sizeof(T)));
+  template <typename Element>
+  void add(const Element* tensor, int64_t column_stride, int64_t row_stride) {
+    data.push_back(reinterpret_cast<char*>(const_cast<Element*>(tensor)));
+    columns.push_back(column_stride * static_cast<int64_t>(sizeof(Element)));
+    rows.push_back(row_stride * static_cast<int64_t>(sizeof(Element)));
+    bools.push_back(std::is_same_v<Element, bool>);
   }
 
   void run(const PointwiseProgram& program, int64_t num_columns, int64_t num_rows) const {
     std::vector<int64_t> strides = columns;
     strides.insert(strides.end(), rows.begin(), rows.end());
-    SMEX_PICK(run_pointwise<T>)(program, data.data(), strides.data(), num_columns, num_rows);
+    SMEX_PICK(run_pointwise<T>)(program, bools, data.data(), strides.data(), num_columns, num_rows);
   }
 };
 
@@ -217,6 +222,81 @@ TEST(PointwiseKernel, ReadsAndWritesAnyStrides) {
       ASSERT_EQ(found[2][dense], a[dense]);
       ASSERT_NEAR(found[3][turned], std::exp(difference), 1e-5f * std::exp(difference));
     }
+  }
+}
+
+// Bool operands are 0 and 1, a bool result is where the number is not 0; both along rows of any
+// length and at any strides, and one in the memory of the other.
+template <typename T>
+void check_bools(int64_t width, bool turned) {
+  constexpr int64_t kRows = 3;
+  const PointwiseProgram program = parse_pointwise(
+      "less(x0, 1); maximum(x4, x1); part(x5, x0) + part(1 - x5, x2); x6 * x3 > x5? x7 x4? x0?", 4);
+  EXPECT_EQ(program.conditions, (std::vector<bool>{true, false, true, true}));
+  const int64_t across = turned ? kRows : 1, down = turned ? 1 : width;
+  std::vector<T> whole(kRows * width), product(whole.size());
+  for (size_t i = 0; i < whole.size(); ++i)
+    narrow(static_cast<accumulate_t<T>>(i % 5) - 2, whole[i]);
+  narrow(accumulate_t<T>(NAN), whole[0]);
+  const T other = whole[1];
+  const auto bools = std::make_unique<bool[]>(whole.size());
+  const auto mask = std::make_unique<bool[]>(whole.size()),
+             again = std::make_unique<bool[]>(whole.size());
+  const bool column[kRows] = {true, false, true};
+  for (size_t i = 0; i < whole.size(); ++i) mask[i] = i % 3 == 0;
+  const std::vector<bool> old(mask.get(), mask.get() + whole.size());
+  Tensors<T> tensors;
+  tensors.add(mask.get(), across, down);  // where the operand lies
+  tensors.add(product.data(), across, down);
+  tensors.add(bools.get(), across, down);
+  tensors.add(again.get(), across, down);
+  tensors.add(whole.data(), across, down);
+  tensors.add(mask.get(), across, down);
+  tensors.add(&other, 0, 0);
+  tensors.add(column, 0, 1);
+  tensors.run(program, width, kRows);
+  for (int64_t r = 0; r < kRows; ++r) {
+    for (int64_t c = 0; c < width; ++c) {
+      const int64_t i = r * down + c * across;
+      const auto x = widen(whole[i]);
+      ASSERT_EQ(bools[i], x < 1) << i;
+      ASSERT_EQ(mask[i], x < 1 || old[i]) << i;
+      ASSERT_EQ(again[i], x != 0) << i;  // NaN is not 0
+      const auto wanted = (x < 1 || old[i] ? x : widen(other)) * (column[r] ? 1 : 0);
+      ASSERT_TRUE(widen(product[i]) == wanted || (x != x && old[i])) << i;
+    }
+  }
+}
+
+TEST(PointwiseKernel, ReadsAndWritesBools) {
+  for (const int64_t width : {1, 7, 64, 127, 128, 513, 1300}) {
+    for (const bool turned : {false, true}) {
+      check_bools<float>(width, turned);
+      check_bools<double>(width, turned);
+      check_bools<BFloat16>(width, turned);
+    }
+  }
+}
+
+TEST(PointwiseKernel, BoolsMayLieAsFarApartAsNumbers) {
+  const PointwiseProgram program = parse_pointwise("part(x1, x0); less(x2, 3) > x2 x3?", 2);
+  constexpr int64_t kWidth = 40, kApart = sizeof(float);
+  std::vector<float> a(kWidth), found(kWidth);
+  bool mask[kWidth * kApart] = {}, less[kWidth * kApart] = {};
+  for (int64_t i = 0; i < kWidth; ++i) {
+    a[i] = static_cast<float>(i % 7);
+    mask[i * kApart] = i % 3 == 0;
+  }
+  Tensors<float> tensors;
+  tensors.add(found.data(), 1, kWidth);
+  tensors.add(less, kApart, kWidth * kApart);
+  tensors.add(a.data(), 1, kWidth);
+  tensors.add(mask, kApart, kWidth * kApart);
+  tensors.run(program, kWidth, 1);
+  for (int64_t i = 0; i < kWidth; ++i) {
+    ASSERT_EQ(found[i], i % 3 == 0 ? a[i] : 0) << i;
+    ASSERT_EQ(less[i * kApart], found[i] < 3) << i;
+    ASSERT_FALSE(less[i * kApart + 1] || less[i * kApart + 2] || less[i * kApart + 3]) << i;
   }
 }
 

@@ -19,7 +19,8 @@ inline std::vector<std::vector<double>> run_pointwise_text(
     data.push_back(reinterpret_cast<char*>(const_cast<double*>(operand->data())));
   const std::vector<int64_t> strides(2 * data.size(), sizeof(double));
   SMEX_PICK(run_pointwise<double>)
-  (program, data.data(), strides.data(), static_cast<int64_t>(size), 1);
+  (program, std::vector<bool>(data.size()), data.data(), strides.data(), static_cast<int64_t>(size),
+   1);
   return outs;
 }
 

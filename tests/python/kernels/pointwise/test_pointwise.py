@@ -160,10 +160,37 @@ def test_mistakes(operands, code, error, text):
         torch.ops.smex.pointwise(tensors, code)
 
 
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
+@pytest.mark.parametrize(("dtype", "tolerance"), TYPES)
+def test_bools(dtype, tolerance, device):
+    x, y = (numbers(7, 33, dtype=dtype, seed=i).to(device) for i in range(2))
+    mask, column = (y > 0.5).t().contiguous().t(), (x > 0)[:, :1]
+    code = "less(x0, x1); maximum(x4, x2); select(x5, x0) * x3 > x4? x6 x5? x2?"
+    for _ in range(2):
+        less, product, either, same = torch.ops.smex.pointwise([x, y, mask, column], code)
+        assert torch.equal(less, x < y) and torch.equal(either, (x < y) | mask)
+        assert torch.equal(same, mask)
+        torch.testing.assert_close(product, torch.where((x < y) | mask, x, 0) * column)
+    outs = [torch.empty_like(t) for t in (less, product, either)]
+    torch.ops.smex.pointwise_into([x, y, mask, column], code, [*outs, mask])  # in place
+    assert all(torch.equal(*pair) for pair in zip([*outs, mask], (less, product, either, same)))
+    code = "x0 * x1 > x2 x2?"
+    shapes = [
+        (o.shape, o.dtype) for o in torch.ops.smex.pointwise([x.to("meta"), same.to("meta")], code)
+    ]
+    assert shapes == [(x.shape, dtype), (x.shape, torch.bool)]
+
+
 def test_mistakes_of_types_and_results():
     x = torch.zeros(2, 3)
     with pytest.raises(TypeError, match="operands of one floating point type"):
         torch.ops.smex.pointwise([x, x.double()], "x0 + x1 > x2")
+    with pytest.raises(
+        TypeError, match="one floating point type, and of bool, found Bool and Bool"
+    ):
+        torch.ops.smex.pointwise([x > 0], "1 - x0 > x1")
+    with pytest.raises(TypeError, match="expected a result of type Bool, found Float"):
+        torch.ops.smex.pointwise_into([x], "less(x0, 1) > x1?", [x])
     with pytest.raises(ValueError, match="expected 1 results, found 2"):
         torch.ops.smex.pointwise_into([x], "exp(x0) > x1", [x, x])
     with pytest.raises(ValueError, match="expected a result of shape"):

@@ -1,0 +1,200 @@
+"""What element-wise calls compute, as formulas of their arguments.
+
+Bool values are the numbers 0 and 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import fx
+
+from smex.formula import OPERATIONS, Term
+from smex.vertex.compile.simplify import ZEROS
+
+__all__ = ["CALLS", "CLAMPS", "CONDITIONS", "FILLED", "LOGIC", "Formula", "has_options"]
+
+aten = torch.ops.aten
+
+Formula = Term | float
+"""What calls are made with; numbers are constants."""
+
+
+def _of(op: str, *args: Formula) -> Term:
+    """Returns an operation of formulas and numbers."""
+    return Term(op, tuple(x if isinstance(x, Term) else Term("number", (float(x),)) for x in args))
+
+
+def _plain(op: str) -> Callable[..., Term]:
+    return lambda *args: _of(op, *args)
+
+
+def _operator_of(operation: Any) -> Any:
+    """Returns the ATen operator of an operation, of two tensors or of one and a number."""
+    packet = getattr(aten, operation.torch)
+    overload = "Tensor_Scalar" if operation.takes_number else "Tensor"
+    return getattr(packet, overload if overload in packet.overloads() else "default")
+
+
+def _sum(a: Formula, b: Formula, alpha: float = 1) -> Term:
+    return _of("+", a, _of("*", b, alpha))
+
+
+def _difference(a: Formula, b: Formula, alpha: float = 1) -> Term:
+    return _of("-", a, _of("*", b, alpha))
+
+
+def _one_minus(x: Formula) -> Term:
+    return _of("-", 1, x)
+
+
+def _above(x: Formula, threshold: float) -> Term:
+    """1 where x is above the threshold or no number, else 0."""
+    return _one_minus(_of("less_equal", x, threshold))
+
+
+def _gelu(x: Formula) -> Term:
+    return _of("*", x, _normal(x))
+
+
+def _normal(x: Formula) -> Term:
+    """Returns the standard normal distribution's probability below x."""
+    return _of("*", _of("+", _of("erf", _of("*", x, math.sqrt(0.5))), 1), 0.5)
+
+
+def _gelu_backward(grad: Formula, x: Formula) -> Term:
+    bell = _of("exp", _of("*", _of("*", x, x), -0.5))
+    density = _of("*", bell, 1 / math.sqrt(2 * math.pi))
+    return _of("*", grad, _of("+", _normal(x), _of("*", x, density)))
+
+
+def _silu_backward(grad: Formula, x: Formula) -> Term:
+    share = _of("sigmoid", x)
+    rest = _of("+", 1, _of("*", x, _one_minus(share)))
+    return _of("*", grad, _of("*", share, rest))
+
+
+def _leaky_relu_backward(grad: Formula, x: Formula, slope: float, of_result: bool) -> Term:
+    return _of("*", grad, _of("leaky_step", x, slope))
+
+
+def _where(condition: Formula, a: Formula, b: Formula) -> Term:
+    """The one or the other. What chooses is no factor, and the -0 of `part` changes no sum."""
+    if _is_zero(b):
+        return _of("select", condition, a)
+    if _is_zero(a):
+        return _of("select", _one_minus(condition), b)
+    return _of("+", _of("part", condition, a), _of("part", _one_minus(condition), b))
+
+
+def _is_zero(x: Formula) -> bool:
+    return not isinstance(x, Term) and x == 0 and math.copysign(1, x) > 0
+
+
+def _clamp(x: Formula, min: Formula | None = None, max: Formula | None = None) -> Formula:
+    """As torch's: of a bound and what equals it the latter, which keeps the sign of zeros."""
+    above = x if min is None else _of("maximum", min, x)
+    return above if max is None else _of("minimum", max, above)
+
+
+def _hardtanh_backward(grad: Formula, x: Formula, low: float, high: float) -> Term:
+    outside = _of("maximum", _of("less_equal", x, low), _of("less_equal", high, x))
+    return _of("select", _one_minus(outside), grad)
+
+
+_COMPARED: dict[str, Callable[..., Term]] = {
+    **{
+        operation.torch: _plain(op)
+        for op, operation in OPERATIONS.items()
+        if operation.is_condition
+    },
+    "ge": lambda a, b: _of("less_equal", b, a),
+    "gt": lambda a, b: _of("less", b, a),
+    "ne": lambda a, b: _one_minus(_of("equal", a, b)),
+}
+"""Comparisons, which are 0 or 1 in a program."""
+
+LOGIC: dict[Any, Callable[..., Term]] = {
+    **dict.fromkeys((aten.bitwise_and.Tensor, aten.logical_and.default), _plain("select")),
+    **dict.fromkeys((aten.bitwise_not.default, aten.logical_not.default), _one_minus),
+    **dict.fromkeys((aten.bitwise_or.Tensor, aten.logical_or.default), _plain("maximum")),
+    **dict.fromkeys((aten.bitwise_xor.Tensor, aten.logical_xor.default), _COMPARED["ne"]),
+}
+"""Of bool tensors."""
+
+CONDITIONS: dict[Any, Callable[..., Term]] = {
+    **{
+        getattr(getattr(aten, name), overload): formula
+        for name, formula in _COMPARED.items()
+        for overload in ("Tensor", "Scalar")
+    },
+    **LOGIC,
+    aten.isnan.default: lambda x: _one_minus(_of("equal", x, x)),
+}
+"""Those whose results are bool."""
+
+CLAMPS: dict[Any, Callable[..., Formula]] = {
+    aten.clamp.default: _clamp,
+    aten.clamp.Tensor: _clamp,
+    aten.clamp_max.default: lambda x, max: _clamp(x, None, max),
+    aten.clamp_max.Tensor: lambda x, max: _clamp(x, None, max),
+    aten.clamp_min.default: _clamp,
+    aten.clamp_min.Tensor: _clamp,
+    aten.hardtanh.default: lambda x, low=-1, high=1: _clamp(x, low, high),
+}
+
+FILLED: dict[Any, tuple[int, Any]] = {
+    **dict.fromkeys(ZEROS, (0, 0.0)),
+    **dict.fromkeys((aten.ones.default, aten.ones_like.default, aten.new_ones.default), (0, 1.0)),
+    aten.full.default: (1, None),
+    aten.full_like.default: (1, None),
+    aten.new_full.default: (2, None),
+    aten.scalar_tensor.default: (0, None),
+}
+"""For calls that fill a tensor, the number, or which argument is it."""
+
+_COMPOSED: dict[Any, Callable[..., Formula]] = {
+    **CLAMPS,
+    **CONDITIONS,
+    aten._to_copy.default: lambda x, dtype: x,  # of bool
+    aten.add.Tensor: _sum,
+    aten.div.Scalar: _plain("/"),
+    aten.gelu.default: _gelu,
+    aten.gelu_backward.default: _gelu_backward,
+    aten.hardtanh_backward.default: _hardtanh_backward,
+    aten.leaky_relu.default: lambda x, slope=0.01: _of("leaky_relu", x, slope),
+    aten.leaky_relu_backward.default: _leaky_relu_backward,
+    aten.masked_fill.Scalar: lambda x, mask, value: _where(mask, value, x),
+    aten.masked_fill.Tensor: lambda x, mask, value: _where(mask, value, x),
+    aten.mul.Scalar: _plain("*"),
+    aten.reciprocal.default: lambda x: _of("/", 1, x),
+    aten.rsqrt.default: lambda x: _of("/", 1, _of("sqrt", x)),
+    aten.rsub.Scalar: lambda a, b, alpha=1: _difference(b, a, alpha),
+    aten.sigmoid_backward.default: lambda grad, y: _of("*", grad, _of("*", _one_minus(y), y)),
+    aten.silu.default: lambda x: _of("*", x, _of("sigmoid", x)),
+    aten.silu_backward.default: _silu_backward,
+    aten.sub.Tensor: _difference,
+    aten.tanh_backward.default: lambda grad, y: _of("*", grad, _one_minus(_of("*", y, y))),
+    aten.threshold_backward.default: lambda grad, x, threshold: _of(
+        "select", _above(x, threshold), grad
+    ),
+    aten.where.self: _where,
+}
+
+_PLAIN = {
+    _operator_of(operation): op
+    for op, operation in OPERATIONS.items()
+    if operation.torch and not operation.is_condition and _operator_of(operation) not in _COMPOSED
+}
+
+CALLS = {**{target: _plain(op) for target, op in _PLAIN.items()}, **_COMPOSED}
+"""For each element-wise operator the formula of what it is called with."""
+
+
+def has_options(node: fx.Node) -> bool:
+    """Returns whether a call that is one operation says more than its arguments."""
+    op = _PLAIN.get(node.target)
+    return op is not None and len(node.args) + len(node.kwargs) > OPERATIONS[op].arguments
