@@ -609,7 +609,8 @@ def measured(case: Case, steps: list[Callable[[], Any]], rounds: int) -> list[fl
 
 # Of each option of smex.vertex.options what it is without.
 WITHOUT: dict[str, Any] = {
-    "hoist": False, "lazy": False, "fuse": False, "policy": "depth", "trace": False,
+    "hoist": False, "lazy": False, "fuse": False, "beside": False, "policy": "depth",
+    "trace": False,
 }  # fmt: skip
 
 

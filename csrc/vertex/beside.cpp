@@ -28,7 +28,7 @@ std::vector<std::vector<size_t>> tasks_of_threads(std::span<const double> work, 
     busy[first] += work[task];
     in_turn += time_alone(work[task], threads);
   }
-  if (*std::max_element(busy.begin(), busy.end()) >= in_turn) return {};
+  if (*std::max_element(busy.begin(), busy.end()) + kWorkOfStart >= in_turn) return {};
   return found;
 }
 

@@ -8,8 +8,12 @@
 
 namespace smex::vertex {
 
-/// From so many multiplications on, a task alone keeps a further thread busy.
-constexpr double kWorkOfThread = 1e6;
+/// From so many multiplications on, a task alone keeps a further thread busy; measured, as the next
+/// one, by benchmarks/vertex/several_types.py.
+constexpr double kWorkOfThread = 4e6;
+
+/// What a thread multiplies while another one starts on its task.
+constexpr double kWorkOfStart = 5e4;
 
 /// The tasks that each thread runs, given the multiplications of each task; empty where it takes no
 /// longer to run one task after the other. The largest come first, each to the thread that is free

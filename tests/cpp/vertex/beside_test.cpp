@@ -16,15 +16,20 @@ Divided divided(const std::vector<double>& work, int threads) {
 }
 
 TEST(Beside, SmallTasksGetAThreadEach) {
-  EXPECT_EQ(divided({10, 20}, 2), (Divided{{1}, {0}}));
-  EXPECT_EQ(divided({10, 20}, 8), (Divided{{1}, {0}}));
-  EXPECT_EQ(divided({5, 9, 4}, 2), (Divided{{1}, {0, 2}}));
+  EXPECT_EQ(divided({1e5, 2e5}, 2), (Divided{{1}, {0}}));
+  EXPECT_EQ(divided({1e5, 2e5}, 8), (Divided{{1}, {0}}));
+  EXPECT_EQ(divided({5e5, 9e5, 4e5}, 2), (Divided{{1}, {0, 2}}));
 }
 
 TEST(Beside, OneThreadAndOneTaskRunInTurn) {
-  EXPECT_TRUE(divided({10, 20}, 1).empty());
-  EXPECT_TRUE(divided({10}, 4).empty());
+  EXPECT_TRUE(divided({1e5, 2e5}, 1).empty());
+  EXPECT_TRUE(divided({1e5}, 4).empty());
   EXPECT_TRUE(divided({}, 4).empty());
+}
+
+TEST(Beside, NoThreadStartsForLessThanItsStart) {
+  EXPECT_TRUE(divided({kWorkOfStart, kWorkOfStart}, 2).empty());
+  EXPECT_FALSE(divided({2 * kWorkOfStart, 2 * kWorkOfStart}, 2).empty());
 }
 
 TEST(Beside, ALargeTaskKeepsAllThreads) {

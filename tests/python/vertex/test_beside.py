@@ -8,7 +8,7 @@ from torch.utils.flop_counter import FlopCounterMode
 import smex.vertex as sv
 from smex.errors import SmexIndexError
 
-INPUTS, HIDDEN, LENGTHS = 3, 4, (5, 1, 8, 3)
+INPUTS, HIDDEN, LENGTHS = 3, 200, (5, 1, 8, 3)  # wide enough for a thread each
 
 
 class Direction(sv.VertexFunction):
