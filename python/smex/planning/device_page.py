@@ -46,7 +46,8 @@ def device_fragment(summary: str, devices: Sequence[ShownDevice]) -> str:
 
 def device_page(summary: str, devices: Sequence[ShownDevice]) -> str:
     """Returns all sections as a page of its own, which refers to nothing outside of it."""
-    return markup.page(summary, *_sections(summary, devices))
+    title = "Predicted and measured seconds"
+    return markup.page(title, f"<h1>{title}</h1>", *_sections(summary, devices))
 
 
 def _sections(summary: str, devices: Sequence[ShownDevice]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from smex.planning import markup
@@ -80,6 +80,14 @@ def _name(plan: PlacedGraph) -> str:
     return f"{plan.planner} on {plan.workers} workers{mesh}"
 
 
+def _names(here: PlacedGraph, there: PlacedGraph) -> tuple[str, str]:
+    """Returns what tells the plans apart, in short."""
+    for words in (lambda plan: plan.planner, lambda plan: mesh_words(plan.mesh)):
+        if words(here) != words(there):
+            return words(here), words(there)
+    return "this plan", "the other"
+
+
 def _totals(here: PlacedGraph, there: PlacedGraph) -> str:
     rows = [
         ("planner", escape(here.planner), escape(there.planner), ""),
@@ -90,14 +98,15 @@ def _totals(here: PlacedGraph, there: PlacedGraph) -> str:
     words = ""
     if here.machine and there.machine:
         same = str(here.machine) == str(there.machine)
-        both = f"Here on {machine_words(here.machine)}, there on {machine_words(there.machine)}."
+        names = zip(_names(here, there), (here, there), strict=True)
+        both = f"{', '.join(f'{n} on {machine_words(plan.machine)}' for n, plan in names)}."
         words = f"<p>{escape(f'Both on {machine_words(here.machine)}.' if same else both)}</p>\n"
         rows.append(_row("takes", here.seconds, there.seconds, duration_words))
         arithmetic = here.compute_seconds, there.compute_seconds
         rows.append(_row("of that compute", *arithmetic, duration_words))
         overlapped = here.timeline().seconds, there.timeline().seconds
         rows.append(_row("simulated, with overlap", *overlapped, duration_words))
-    return words + table(("", "here", "there", "change"), rows, right=(1, 2, 3))
+    return words + table(("", *map(escape, _names(here, there)), "change"), rows, right=(1, 2, 3))
 
 
 def _row(
@@ -119,19 +128,21 @@ def _courses(here: PlacedGraph, there: PlacedGraph) -> str:
         for plan, each in zip((here, there), prices, strict=True)
     ]
     scale = "seconds and bytes have one scale" if timed else "bytes that are live have one scale"
-    return section("Timelines", f"<p>Of both plans, {scale}.</p>", memory_legend(), _beside(*drawn))
+    return section(
+        "Timelines", f"<p>Of both plans, {scale}.</p>", memory_legend(), _beside(here, there, drawn)
+    )
 
 
 def _sides(
     here: PlacedGraph, there: PlacedGraph, title: str, part: Callable[[PlacedGraph], str]
 ) -> str:
-    drawn = part(here), part(there)
-    return section(title, _beside(*drawn)) if any(drawn) else ""
+    drawn = [part(here), part(there)]
+    return section(title, _beside(here, there, drawn)) if any(drawn) else ""
 
 
-def _beside(here: str, there: str) -> str:
-    sides = zip(("here", "there"), (here, there), strict=True)
-    columns = "\n".join(f"<div><h3>{which}</h3>\n{part}</div>" for which, part in sides)
+def _beside(here: PlacedGraph, there: PlacedGraph, drawn: Sequence[str]) -> str:
+    sides = zip(_names(here, there), drawn, strict=True)
+    columns = "\n".join(f"<div><h3>{escape(name)}</h3>\n{part}</div>" for name, part in sides)
     return f'<div class="sides">{columns}</div>'
 
 
@@ -166,9 +177,9 @@ def _ops(here: PlacedGraph, there: PlacedGraph) -> str:
         row = [code(target), markup.module(module), "backward" if backward else "forward"]
         row += [escape(split), escape(other), size_words(a), size_words(b)]
         rows.append([*row, *([duration_words(c), duration_words(d)] if timed else [])])
-    head = ["op", "module", "pass", "split here", "split there"]
-    head += ["moves here", "moves there"]
-    head += ["takes here", "takes there"] if timed else []
+    head = ["op", "module", "pass"]
+    for what in ("split", "moves", "takes") if timed else ("split", "moves"):
+        head += [f"{what}, {escape(name)}" for name in _names(here, there)]
     ids = [f"smex-both-{number}" for number in range(len(rows))]
     which = "All" if len(rows) == len(found) else f"The first {len(rows):,} of"
     words = f"{which} {len(found):,} kinds of call whose costs differ."
@@ -195,7 +206,9 @@ def _tensors(here: PlacedGraph, there: PlacedGraph) -> str:
             row += [escape(cell[0]), size_words(cell[1])] if cell else ["absent", ""]
             row.append(_picture(plan, names[0]) if cell else "")
         rows.append(row)
-    head = ("tensor", "", "shape", "here", "per worker", "tiles", "there", "per worker", "tiles")
+    head = ["tensor", "", "shape"]
+    for name in _names(here, there):
+        head += [escape(name), "per worker", "tiles"]
     keys = legend(max(here.workers, there.workers)) if here.workers == there.workers else ""
     return section(
         "Tensors that are placed differently", keys, table(head, rows, right=(1, 2, 4, 7))

@@ -37,6 +37,7 @@ def test_the_page_has_both_plans(graph, machine, tmp_path):
     here = smex.search(graph, 2, replicate_bytes=0, machine=machine)
     there = smex.search(graph, 4, planner="data_parallel", machine=machine)
     page = shown(here, there, tmp_path)
+    assert tables(page)[0][0] == ["", "tofu", "data_parallel", "change"]
     totals = {row[0]: row[1:] for row in tables(page)[0][1:]}
     assert totals["workers"][:2] == ["2", "4"] or totals["workers"][:2] == ["2", "2×2"]
     sizes = [size_words(plan.total_bytes) for plan in (here, there)]
@@ -54,6 +55,12 @@ def test_the_page_has_both_plans(graph, machine, tmp_path):
     sides = [box for box in page.iter("div") if box.get("class") == "sides"]
     assert [len(box.findall("div")) for box in sides] == [2, 2]
     assert [len(matrix[0]) - 2 for matrix in tables(sides[1])] == [2, 4]
+
+
+def test_plans_are_told_apart_by_planner_then_by_mesh(graph, tmp_path):
+    two, four = (smex.search(graph, n, replicate_bytes=0) for n in (2, 4))
+    assert tables(shown(two, four, tmp_path))[0][0][1:3] in (["2", "4"], ["2", "2×2"])
+    assert tables(shown(two, two, tmp_path))[0][0][1:3] == ["this plan", "the other"]
 
 
 def test_timelines_have_one_scale(graph, tmp_path):
