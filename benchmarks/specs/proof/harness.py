@@ -222,7 +222,10 @@ def summary(findings: Sequence[Finding]) -> str:
         ("cuts that brute force finds: made by a strategy", total("found"), total("valid")),
         ("wrong Specs and strategies: rejected", rejected, mutants),
     ]
-    lines = ["| | | of | |", "| --- | ---: | ---: | ---: |"]
+    lines = [
+        "| of operators and their calls | number | of | share |",
+        "| --- | ---: | ---: | ---: |",
+    ]
     lines += [f"| {text} | {n} | {of} | {n / max(1, of):.2%} |" for text, n, of in rows]
     wrong = sum(len(f.wrong) for f in findings)
     lines.append(f"| strategies executed; contradictions | {total('strategies')} | {wrong} | |")
