@@ -352,7 +352,7 @@ def charts() -> None:
 
 
 def plan() -> None:
-    """Draws docs/pictures/plan.svg: the timeline of a plan's page, and how a layer is cut."""
+    """Draws docs/pictures/plan.svg: the timeline of a plan's page."""
     import torch
     from torch import nn
 

@@ -439,6 +439,8 @@ _HINTS = {
     "no autograd formula": "register one with torch.library.register_autograd, or leave out the "
     "backward pass with torch.no_grad()",
     "torch._C.Generator": NO_GENERATOR,
+    "positional arguments but": "what the loss alone reads, such as a target, is an argument "
+    "where loss_fn= is given",
 }
 """What helps, by a part of an error's kind or text."""
 

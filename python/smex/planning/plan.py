@@ -232,7 +232,9 @@ class Plan(PlacedGraph):
     def diff(self, other: Plan) -> str:
         """Returns the named tensors that two plans place differently, and what both plans move."""
         if not isinstance(other, Plan):
-            raise SmexTypeError(f"plan: expected a plan to compare with, got {other!r}")
+            held = isinstance(getattr(other, "plan", None), Plan)
+            got = f"a {type(other).__name__}: give its .plan" if held else repr(other)
+            raise SmexTypeError(f"plan: expected a plan to compare with, got {got}")
         rows = [("tensor", "here", "there", "per worker here", "there")]
         names = dict.fromkeys([*self.graph.value_by_name, *other.graph.value_by_name])
         for name in names:

@@ -350,6 +350,12 @@ def test_tensors_that_are_made_of_others_are_refused():
             close(net(x), plain(x))
 
 
+def test_a_target_without_a_loss_is_told_of_it():
+    batch = (torch.zeros(2, 4), torch.zeros(2, 4))
+    with pytest.raises(smex.CaptureError, match="positional arguments but .*loss_fn= is given"):
+        smex.partition(torch.nn.Linear(4, 4), workers=2, args=batch)
+
+
 def test_parameters_that_forward_freezes_are_refused():
     net, _ = pair(Calls(lambda self, x: x @ self.w.requires_grad_(False), w=weight()))
     for mode in (torch.no_grad, torch.enable_grad):

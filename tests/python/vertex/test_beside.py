@@ -19,8 +19,7 @@ class Direction(sv.VertexFunction):
         self.x, self.u = nn.Linear(INPUTS, HIDDEN), nn.Linear(HIDDEN, HIDDEN)
 
     def forward(self):
-        h = torch.tanh(self.x(self.pull()) + self.u(self.gather(0).h))
-        self.scatter(h.to(self.x.weight.dtype))
+        self.scatter(torch.tanh(self.x(self.pull()) + self.u(self.gather(0).h)))
 
 
 class Both(sv.VertexFunction):
@@ -32,7 +31,7 @@ class Both(sv.VertexFunction):
 
     def forward(self):
         both = self.of(self.gather(0).h, self.gather(1).h)
-        self.scatter(both.to(self.u.weight.dtype))
+        self.scatter(both)
 
     def of(self, onward, backward):
         return self.u(torch.cat([onward, backward], 1))

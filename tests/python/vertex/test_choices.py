@@ -217,3 +217,49 @@ def test_a_branch_that_is_not_taken_has_no_gradient():
     result.outputs["out"].backward(torch.tensor([[INF, NAN]]))
     assert torch.equal(x.grad[0, :1], torch.zeros(1)) and torch.equal(y.grad[0, 1:], torch.zeros(1))
     assert y.grad[0, 0] == -INF and x.grad[0, 1].isnan()
+
+
+class Filled(sv.VertexFunction):
+    """Chooses between values of the recursion and constants that are shaped like them."""
+
+    def __init__(self, filled):
+        super().__init__(h=4)
+        self.l = nn.Linear(4, 4)
+        self.filled = filled
+
+    def forward(self):
+        h, x = self.gather(0).h, self.pull()
+        self.scatter(self.cell(h, x))
+
+    def cell(self, h, x):
+        return torch.where(h > 0, self.l(h) + x, self.filled(h)) + x.tanh()
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"hoist": False}, {"lazy": False}, {"hoist": False, "lazy": False}], ids=str
+)
+@pytest.mark.parametrize(
+    "filled",
+    [
+        torch.zeros_like,
+        torch.ones_like,
+        lambda h: torch.full_like(h, 0.5),
+        lambda h: h.new_zeros(h.shape),
+        lambda h: torch.zeros_like(h).sub(h),
+    ],
+)
+def test_constants_shaped_like_what_is_gathered(filled, options):
+    torch.manual_seed(0)
+    function = Filled(filled).double()
+    x = torch.randn(5, 4, dtype=torch.float64, requires_grad=True)
+    states = [function.cell(x.new_zeros(1, 4), x[:1])]
+    for row in range(1, 5):
+        states.append(function.cell(states[-1], x[row : row + 1]))
+    wanted = [x, *function.parameters()]
+    expected = torch.autograd.grad(torch.cat(states).square().sum(), wanted)
+    with sv.options(**options):
+        for _ in range(2):
+            found = sv.run(function, [sv.chain(5)], x).states["h"]
+            torch.testing.assert_close(found, torch.cat(states))
+            for one, two in zip(torch.autograd.grad(found.square().sum(), wanted), expected):
+                torch.testing.assert_close(one, two)

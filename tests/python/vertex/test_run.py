@@ -279,6 +279,29 @@ def test_cells_under_autocast():
     assert not torch.equal(found.states["h"], exact)
 
 
+@pytest.mark.parametrize("options", [{}, {"trace": False}])
+def test_states_are_widened_under_autocast(options):
+    class Narrow(sv.VertexFunction):
+        def __init__(self):
+            super().__init__(h=8)
+            self.l = nn.Linear(16, 8)
+
+        def forward(self):
+            self.scatter(self.l(torch.cat([self.pull(), self.gather(0).h], 1)))
+
+    function, x = Narrow(), torch.randn(5, 8)
+    with sv.options(**options):
+        exact = sv.run(function, [sv.chain(5)], x).states["h"]
+        with torch.autocast("cpu", torch.bfloat16):
+            found = sv.run(function, [sv.chain(5)], x).states["h"]
+        found.sum().backward()
+        assert found.dtype == function.l.weight.grad.dtype == torch.float32
+        torch.testing.assert_close(found, exact, rtol=0.05, atol=0.05)
+        function.state_dtype = torch.bfloat16
+        with pytest.raises(smex.SmexValueError, match="expected torch.bfloat16 as the type"):
+            sv.run(function, [sv.chain(5)], x)
+
+
 def test_zeros_that_leaves_gather_cost_no_products():
     function, x = case(Joined, [sv.tree(())] * 5)
     x = x.detach()

@@ -58,14 +58,19 @@ class PlanComparison:
         """
 
         def page() -> str:
-            return markup.page(f"{_name(self.here)} beside {_name(self.there)}", *self._sections())
+            return markup.page(self._title, *self._sections())
 
         return show("plans", lambda: markup.fragment(*self._sections()), page, path)
+
+    @property
+    def _title(self) -> str:
+        model = self.here.graph.captured.name
+        return f"{model}: {_name(self.here)} beside {_name(self.there)}"
 
     def _sections(self) -> list[str]:
         here, there = self.here, self.there
         return [
-            f"<h1>{escape(_name(here))} beside {escape(_name(there))}</h1>",
+            f"<h1>{escape(self._title)}</h1>",
             _totals(here, there),
             _courses(here, there),
             _sides(here, there, "Links", links_matrix),

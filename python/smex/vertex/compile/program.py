@@ -99,7 +99,8 @@ def _nodes_of(call: fx.Node | Group) -> list[fx.Node]:
 def _takes(program: VertexProgram, name: str, place: dict[fx.Node, int]) -> dict[fx.Node, fx.Node]:
     """For the writes of a phase the values whose memory they may have, see :class:`Phase`.
 
-    ``place`` is the order in which calls are made; those made together have one.
+    ``place`` is the order in which calls are made; those made together have one, and those whose
+    results are constants of others, which read the shape of a value alone, have none.
     """
     source = program.source
     ends = {*source.joint.values.values(), *source.joint.gradients.values()}
@@ -122,7 +123,7 @@ def _takes(program: VertexProgram, name: str, place: dict[fx.Node, int]) -> dict
                 and is_like(old, node)
                 and call.all_input_nodes.count(old) == 1
             )
-            here = [r for r in _readers(old) if source.phase.get(r) == name and r is not call]
+            here = [r for r in _readers(old) if r in place and r is not call]
             is_last = all(
                 place[r] < place[call] or (place[r] == place[call] and old in r.all_input_nodes)
                 for r in here

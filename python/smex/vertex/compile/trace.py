@@ -131,8 +131,11 @@ class Rows:
             raise SmexRuntimeError(
                 f"{self._name}: scatter: called twice for a vertex; set all states in one call"
             )
+        states = dict(states)
         for name, value in states.items():
             self._check_rows("scatter", name, value)
+            if _is_narrowed(value):
+                value = states[name] = value.to(self._dtype)
             if value.dtype != self._dtype:
                 raise SmexValueError(
                     f"{self._name}: scatter: expected {self._dtype} as the type of state {name!r}, "
@@ -189,6 +192,14 @@ class Rows:
                 f"{_rows_text(value.shape[0])}; rows of gather_each are edges, which sum_children "
                 "brings back to vertices"
             )
+
+
+def _is_narrowed(value: Tensor) -> bool:
+    """Returns whether a value may have its type from autocast around the run."""
+    kind = value.device.type
+    if not torch.amp.is_autocast_available(kind) or not torch.is_autocast_enabled(kind):
+        return False
+    return value.dtype == torch.get_autocast_dtype(kind)
 
 
 def _rows_text(rows: Any) -> str:

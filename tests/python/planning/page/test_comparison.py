@@ -108,3 +108,6 @@ def test_words_and_errors(graph):
     assert ElementTree.fromstring(both._repr_html_()).get("class") == "smex-plan"
     with pytest.raises(smex.SmexTypeError, match="expected a plan to compare with, got 7"):
         here.compare(7)
+    net = smex.partition(torch.nn.Linear(4, 4), workers=1, args=(torch.zeros(2, 4),))
+    with pytest.raises(smex.SmexTypeError, match="got a PartitionedModule: give its .plan"):
+        here.compare(net)
