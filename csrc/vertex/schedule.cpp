@@ -105,8 +105,32 @@ class Agenda {
   std::vector<int64_t> sum_, count_;  // levels and number of the vertices that wait, by type
 };
 
+/// Vertices by task, in their order; those of task t from `offsets[t]`.
+struct TaskVertices {
+  std::vector<int64_t> offsets, ids;
+
+  template <typename Includes>
+  TaskVertices(const Assignment& assignment, const Includes& includes)
+      : offsets(assignment.type_of.size() + 1) {
+    const std::vector<int64_t>& task_of = assignment.task_of;
+    for (size_t v = 0; v < task_of.size(); ++v) {
+      if (includes(v)) ++offsets[task_of[v] + 1];
+    }
+    for (size_t t = 1; t < offsets.size(); ++t) offsets[t] += offsets[t - 1];
+    ids.resize(offsets.back());
+    std::vector<int64_t> next(offsets.begin(), offsets.end() - 1);
+    for (size_t v = 0; v < task_of.size(); ++v) {
+      if (includes(v)) ids[next[task_of[v]]++] = static_cast<int64_t>(v);
+    }
+  }
+
+  std::span<const int64_t> of(size_t task) const {
+    return std::span(ids).subspan(offsets[task], offsets[task + 1] - offsets[task]);
+  }
+};
+
 /// Whether vertices of several types have children.
-bool has_parents_of_types(const InputGraphs& graphs) {
+bool several_types_have_children(const InputGraphs& graphs) {
   int64_t found = -1;
   for (int64_t v = 0; v < graphs.num_vertices(); ++v) {
     if (graphs.num_children(v) == 0) continue;
@@ -120,17 +144,11 @@ bool has_parents_of_types(const InputGraphs& graphs) {
 /// beside each other follow one another.
 Assignment by_wait(const InputGraphs& graphs, const Assignment& assignment) {
   const size_t num_tasks = assignment.type_of.size();
-  std::vector<int64_t> first(num_tasks + 1), vertices(assignment.task_of.size());
-  for (const int64_t task : assignment.task_of) ++first[task + 1];
-  for (size_t t = 0; t < num_tasks; ++t) first[t + 1] += first[t];
-  std::vector<int64_t> next(first.begin(), first.end() - 1);
-  for (size_t v = 0; v < vertices.size(); ++v) {
-    vertices[next[assignment.task_of[v]]++] = static_cast<int64_t>(v);
-  }
+  const TaskVertices vertices(assignment, [](size_t) { return true; });
   std::vector<int64_t> wait(num_tasks);
   for (size_t t = 0; t < num_tasks; ++t) {
-    for (int64_t i = first[t]; i < first[t + 1]; ++i) {
-      for (const int64_t child : graphs.children_of(vertices[i])) {
+    for (const int64_t v : vertices.of(t)) {
+      for (const int64_t child : graphs.children_of(v)) {
         wait[t] = std::max(wait[t], wait[assignment.task_of[child]] + 1);
       }
     }
@@ -183,20 +201,11 @@ void place_vertices(const InputGraphs& graphs, const Assignment& assignment, Sch
   };
   std::vector<bool> has_parent(vertices);
   for (const int64_t child : graphs.children) has_parent[child] = true;
-  std::vector<int64_t> first_root(next.size() + 1), roots;  // the roots of each task
-  for (int64_t v = 0; v < vertices; ++v) {
-    if (!has_parent[v]) ++first_root[assignment.task_of[v] + 1];
-  }
-  for (size_t t = 0; t < next.size(); ++t) first_root[t + 1] += first_root[t];
-  roots.resize(first_root.back());
-  std::vector<int64_t> next_root(first_root.begin(), first_root.end() - 1);
-  for (int64_t v = 0; v < vertices; ++v) {
-    if (!has_parent[v]) roots[next_root[assignment.task_of[v]]++] = v;
-  }
+  const TaskVertices roots(assignment, [&](size_t v) { return !has_parent[v]; });
   std::vector<int64_t> by_slot;
   for (size_t t = next.size(); t-- > 0;) {
     const Task& task = result.tasks[t];
-    for (int64_t i = first_root[t]; i < first_root[t + 1]; ++i) place(roots[i]);
+    for (const int64_t root : roots.of(t)) place(root);
     if (t == 0) break;  // nothing comes before the first task
     // Rows that still have a child at the slot, slot after slot.
     by_slot.assign(result.vertices.begin() + task.begin, result.vertices.begin() + task.end);
@@ -208,7 +217,7 @@ void place_vertices(const InputGraphs& graphs, const Assignment& assignment, Sch
       }
     }
   }
-  result.roots.reserve(roots.size());
+  result.roots.reserve(roots.ids.size());
   for (int64_t v = 0; v < vertices; ++v) {
     if (!has_parent[v]) result.roots.push_back(result.rows[v]);
   }
@@ -285,8 +294,9 @@ Schedule schedule(const InputGraphs& graphs, std::span<const int64_t> slots, Pol
   Assignment assignment = policy == Policy::kReadiness && num_types > 1
                               ? Agenda(graphs, level, num_types).run()
                               : by_depth(graphs, std::move(level), num_types);
-  if (has_parents_of_types(graphs)) assignment = by_wait(graphs, assignment);
   Schedule result;
+  result.has_stages = several_types_have_children(graphs);
+  if (result.has_stages) assignment = by_wait(graphs, assignment);
   place_tasks(assignment, num_types, result);
   place_vertices(graphs, assignment, result);
   list_edges(graphs, result);

@@ -45,6 +45,7 @@ struct Schedule {
   /// For each task and slot, task after task: the first row if the children lie in contiguous rows
   /// in the order of the task's, else -1.
   std::vector<int64_t> slot_first;
+  bool has_stages = false;  ///< several types have children: tasks may run beside each other
 };
 
 /// The schedule of checked graphs. `slots[type]` is the number of argument positions that the

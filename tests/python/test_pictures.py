@@ -3,11 +3,12 @@
 import html
 import pathlib
 import re
-import shutil
 import subprocess
 
 import pictures
 import pytest
+
+from support.browser import BROWSER
 
 ROOT = pathlib.Path(pictures.ROOT)
 
@@ -84,9 +85,6 @@ def test_pictures_are_those_that_the_command_draws(draw, tmp_path, monkeypatch):
         assert path.read_text() == (ROOT / "docs/pictures" / path.name).read_text(), path.name
 
 
-BROWSER = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
 PAGE = """<!DOCTYPE html><style>{}</style><body data-theme="{}">
 <div class="cell_output"><img></div><script>const image = document.querySelector("img");
 const style = getComputedStyle(image);

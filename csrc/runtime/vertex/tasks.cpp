@@ -169,12 +169,7 @@ TaskPlan::TaskPlan(std::shared_ptr<const vertex::Schedule> schedule, at::Tensor 
         begin != end && std::all_of(begin, end, [&](int64_t count) { return count == *begin; });
     degrees.push_back(is_alike ? *begin : -1);
   }
-  size_t kinds_with_children = 0;
-  for (size_t kind = 0; kind + 1 < rows.size(); ++kind) {
-    const bool is_there = rows[kind] != rows[kind + 1];
-    if (is_there && degrees[kind] != 0) ++kinds_with_children;
-  }
-  if (kinds_with_children > 1) stages = vertex::stages(*this->schedule);
+  if (this->schedule->has_stages) stages = vertex::stages(*this->schedule);
 }
 
 TaskLoop::TaskLoop(std::shared_ptr<const Calls> calls, std::vector<Column> columns,

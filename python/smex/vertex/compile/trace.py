@@ -18,6 +18,7 @@ from smex._logging import quiet_fakes
 from smex.errors import SmexRuntimeError, SmexValueError
 from smex.vertex.compile.outside import Attributes, Found, Outside, check_gradients
 from smex.vertex.words.function import CURRENT, EDGES, ROWS, State, VertexFunction
+from smex.vertex.words.options import is_autocast
 
 TRACING = threading.RLock()
 """Held where a function is called: its parameters are put in place of its own meanwhile."""
@@ -197,9 +198,7 @@ class Rows:
 def _is_narrowed(value: Tensor) -> bool:
     """Returns whether a value may have its type from autocast around the run."""
     kind = value.device.type
-    if not torch.amp.is_autocast_available(kind) or not torch.is_autocast_enabled(kind):
-        return False
-    return value.dtype == torch.get_autocast_dtype(kind)
+    return is_autocast(kind) and value.dtype == torch.get_autocast_dtype(kind)
 
 
 def _rows_text(rows: Any) -> str:

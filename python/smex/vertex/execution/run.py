@@ -32,7 +32,7 @@ from smex.vertex.execution.schedule import KindRows, Schedule, schedule
 from smex.vertex.execution.uncompiled import uncompiled
 from smex.vertex.words.function import VertexFunction
 from smex.vertex.words.graphs import GraphBatch, as_batch
-from smex.vertex.words.options import Options, current
+from smex.vertex.words.options import Options, current, is_autocast
 
 __all__ = ["Result", "Values", "run"]
 
@@ -347,7 +347,7 @@ class _Type:
         )
         chosen = self._chosen
         kind = "cpu" if self.device is None else self.device.type
-        autocast = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+        autocast = is_autocast(kind)
         return (
             is_leaf, tensors, self._wants, torch.is_grad_enabled(), training_flags(self.function),
             chosen.hoist, chosen.lazy, chosen.fuse, autocast,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from smex.vertex.words.options import current
+from smex.vertex.words.options import current, is_autocast
 
 __all__ = ["lstm", "tree_lstm"]
 
@@ -67,7 +67,7 @@ def tree_lstm(gates: Tensor, cells: Sequence[Tensor] = ()) -> tuple[Tensor, Tens
 def _cell(gates: Tensor, cells: list[Tensor], places: Sequence[int]) -> tuple[Tensor, Tensor]:
     kind = gates.device.type
     # As sums of many terms, in float32; meta tensors have no autocast.
-    if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
+    if is_autocast(kind):
         gates, cells = gates.float(), [cell.float() for cell in cells]
     if current().fuse:
         return torch.ops.smex.tree_lstm(gates, cells, list(places))

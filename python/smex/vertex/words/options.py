@@ -8,6 +8,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+import torch
+
 from smex.errors import SmexTypeError, SmexValueError
 
 __all__ = ["Options", "options"]
@@ -56,6 +58,11 @@ _CURRENT: ContextVar[Options | None] = ContextVar("smex_vertex_options", default
 def current() -> Options:
     """Returns the options that hold here."""
     return _CURRENT.get() or Options()
+
+
+def is_autocast(device_type: str) -> bool:
+    """Returns whether autocast holds here on devices of a type."""
+    return torch.amp.is_autocast_available(device_type) and torch.is_autocast_enabled(device_type)
 
 
 @contextmanager

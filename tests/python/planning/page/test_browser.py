@@ -3,7 +3,6 @@
 import html
 import json
 import re
-import shutil
 import struct
 import subprocess
 import zlib
@@ -13,10 +12,8 @@ import torch
 from torch.nn import functional as F
 
 import smex
+from support.browser import BROWSER
 
-BROWSER = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium is on the path")
 
 LINK = smex.Level(1024, 1e-5, 1e9)
