@@ -43,8 +43,8 @@ struct NumberMath {
   }
 };
 
-/// `op(x, y)`; `value` is that of kConstant and of what `takes_number`. Not for kOperand and
-/// kSumLast, which need more than a number.
+/// `op(x, y)`; `value` is that of kConstant and of what `takes_number`. Not for kOperand,
+/// kSumLast and kMaxLast, which need more than a number.
 template <typename C>
 SMEX_HOST_DEVICE C apply(MessageOp op, C x, C y, C value) {
   using Math = NumberMath;

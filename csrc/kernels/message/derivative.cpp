@@ -33,6 +33,7 @@ struct Formula {
     return Formula(call(MessageOp::id, a.message)); \
   }
 #define SMEX_CALL_lanes SMEX_CALL_unary
+#define SMEX_CALL_max SMEX_CALL_unary
 #define SMEX_CALL_sum SMEX_CALL_unary
 #define SMEX_CALL_binary(id, name)                                    \
   [[maybe_unused]] Formula name(const Formula& a, const Formula& b) { \

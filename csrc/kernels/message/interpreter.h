@@ -1,6 +1,7 @@
 // Runs programs on blocks of edges. Included by kernels that are compiled per instruction set.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 
 #include "edges/rows.h"
@@ -44,16 +45,6 @@ SMEX_INLINE void map_binary(C* out, const C* a, const C* b, int64_t n, const Fun
   for (int64_t i = 0; i < n; ++i) out[i] = f(a[i], b[i]);
 }
 
-template <int W, typename C>
-SMEX_INLINE C sum_of(const C* a, int64_t n) {
-  Vector<C, W> lanes = {};
-  int64_t i = 0;
-  for (; i + W <= n; i += W) lanes += load<C, W>(a + i);
-  C sum = sum_lanes<C, W>(lanes);
-  for (; i < n; ++i) sum += a[i];
-  return sum;
-}
-
 /// `power_of` (apply.h), in a loop of its own for each of the short ways.
 template <typename C>
 void run_power(C exponent, C* out, const C* a, int64_t n) {
@@ -89,14 +80,61 @@ SMEX_INLINE void map_number(C value, C* out, const C* a, int64_t n, const Functi
   }
 }
 
-/// Fills groups of `last` numbers with their sums.
-template <typename C>
-SMEX_INLINE void sum_groups(C* out, const C* a, int64_t n, int64_t last) {
-  for (int64_t start = 0; start < n; start += last) {
-    const C sum =
-        last < kLanes<C> ? sum_of<4>(a + start, last) : sum_of<kLanes<C>>(a + start, last);
-    for (int64_t i = 0; i < last; ++i) out[start + i] = sum;
+template <int W, typename C>
+SMEX_INLINE C sum_of(const C* a, int64_t n) {
+  Vector<C, W> sum = {}, other = {};
+  int64_t i = 0;
+  for (; i + 2 * W <= n; i += 2 * W) {
+    sum += load<C, W>(a + i);
+    other += load<C, W>(a + i + W);
   }
+  if (i + W <= n) {
+    sum += load<C, W>(a + i);
+    i += W;
+  }
+  C total = sum_lanes<C, W>(sum + other);
+  for (; i < n; ++i) total += a[i];
+  return total;
+}
+
+/// The larger of two numbers, or of each two lanes; a NaN is larger.
+template <typename C>
+SMEX_INLINE C larger(C x, C y) {
+  return x > y || x != x ? x : y;
+}
+template <typename C, int W>
+SMEX_INLINE Vector<C, W> larger_lanes(Vector<C, W> x, Vector<C, W> y) {
+  return (x > y) | (x != x) ? x : y;
+}
+
+// Not inlined: among the loops of all operations GCC 12 keeps what they add up in memory.
+
+/// The sum of a group of `n` numbers.
+template <typename C>
+[[gnu::noinline]] C sum_of_group(const C* a, int64_t n) {
+  return n < kLanes<C> ? sum_of<4>(a, n) : sum_of<kLanes<C>>(a, n);
+}
+
+/// The largest of them.
+template <typename C>
+[[gnu::noinline]] C max_of_group(const C* a, int64_t n) {
+  constexpr int W = kLanes<C>;
+  C max = a[0];
+  int64_t i = 0;
+  if (n >= W) {
+    auto lanes = load<C, W>(a);
+    for (i = W; i + W <= n; i += W) lanes = larger_lanes<C, W>(load<C, W>(a + i), lanes);
+    max = lanes[0];
+    for (int lane = 1; lane < W; ++lane) max = larger<C>(lanes[lane], max);
+  }
+  for (; i < n; ++i) max = larger(a[i], max);
+  return max;
+}
+
+/// Fills groups of `last` numbers with what `f(group)` says of each.
+template <typename C, typename Function>
+SMEX_INLINE void fill_groups(C* out, const C* a, int64_t n, int64_t last, const Function& f) {
+  for (int64_t start = 0; start < n; start += last) std::fill_n(out + start, last, f(a + start));
 }
 
 // A loop for each form of operations.def.
@@ -110,9 +148,13 @@ SMEX_INLINE void sum_groups(C* out, const C* a, int64_t n, int64_t last) {
   map_binary(out, a, b, n, []([[maybe_unused]] C x, [[maybe_unused]] C y) { return result; })
 #define SMEX_LOOP_number(op, result) \
   map_number<op>(value, out, a, n, [value](C x) { return result; })
-#define SMEX_LOOP_sum(op, result) sum_groups(out, a, n, last)
+#define SMEX_LOOP_sum(op, result) \
+  fill_groups(out, a, n, last, [last](const C* group) { return sum_of_group(group, last); })
+#define SMEX_LOOP_max(op, result) \
+  fill_groups(out, a, n, last, [last](const C* group) { return max_of_group(group, last); })
 
-/// One instruction on `n` numbers; `last` is the size of the groups that kSumLast adds up.
+/// One instruction on `n` numbers; `last` is the size of the groups that kSumLast adds up
+/// and of which kMaxLast is the largest.
 template <typename C>
 void run_instruction(const Instruction& step, C* out, const C* a, const C* b, int64_t n,
                      int64_t last) {
@@ -135,6 +177,7 @@ void run_instruction(const Instruction& step, C* out, const C* a, const C* b, in
 #undef SMEX_LOOP_binary
 #undef SMEX_LOOP_number
 #undef SMEX_LOOP_sum
+#undef SMEX_LOOP_max
 
 /// Copies `n` numbers; elements of 16 bits are widened, or rounded.
 template <typename To, typename From>

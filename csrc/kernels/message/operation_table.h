@@ -15,6 +15,7 @@ struct Operation {
   int arguments = 1;          ///< the number of them
   bool takes_number = false;  ///< the second argument has to be a constant
   bool is_elementwise = true;
+  bool in_messages = true;    ///< not in programs alone
   bool has_gradient = true;   ///< one that is not 0 throughout
   const char* torch = "";     ///< torch's operator of this meaning; empty where there is none
   bool is_condition = false;  ///< that gives bool, where 1 and 0 are meant

@@ -12,6 +12,7 @@ constexpr Operation lanes{};
 constexpr Operation binary{.arguments = 2};
 constexpr Operation number{.arguments = 2, .takes_number = true};
 constexpr Operation sum{.is_elementwise = false};
+constexpr Operation max{.is_elementwise = false, .in_messages = false};
 
 struct ByTorch {
   const char* name = "";

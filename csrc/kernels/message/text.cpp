@@ -34,6 +34,8 @@ class Parser {
       const Message value = factor();
       if (value->op != MessageOp::kOperand) fail("the results, such as x2 x3");
       result.results.push_back(value->operand);
+      result.columns.push_back(accept(':'));
+      if (result.columns.back()) expect('1');
       result.conditions.push_back(accept('?'));
     } while (!is_at_end());
     return result;
@@ -170,7 +172,8 @@ class Parser {
       return first;
     }
     const Operation* const known = find_operation(word);
-    if (known && !*known->sign) return arguments(*known, first, start);
+    if (known && !*known->sign && (is_program_ || known->in_messages))
+      return arguments(*known, first, start);
     at_ = start;
     fail("a known function");
   }

@@ -25,7 +25,17 @@ void pointwise_into(at::TensorList operands, std::string_view text, at::TensorLi
   const at::ScalarType type = type_of(operands);
   std::transform(operands.begin(), operands.end(), slots.begin(),
                  [&](const at::Tensor& operand) { return operand.to(type); });
+  // Values of fewer dimensions and columns are repeated, where something is added up over them.
+  const at::SymDimVector shape = shape_of(operands);
+  const auto whole = [&](int slot) { return slots[slot].expand_symint(shape); };
   for (const Instruction& step : program->code) {
+    if (step.op == MessageOp::kSumLast || step.op == MessageOp::kMaxLast) {
+      const at::Tensor value = step.b < 0 ? whole(step.a) : whole(step.a) * slots[step.b];
+      slots[step.out] = shape.empty()                    ? value
+                        : step.op == MessageOp::kMaxLast ? value.amax(-1, /*keepdim=*/true)
+                                                         : value.sum(-1, /*keepdim=*/true);
+      continue;
+    }
     const at::Tensor number = at::scalar_tensor(step.value, operands[0].options().dtype(type));
     const bool takes_two = takes_two_tensors(step.op);
     const auto argument = [&](int slot, bool taken) {
@@ -38,7 +48,10 @@ void pointwise_into(at::TensorList operands, std::string_view text, at::TensorLi
   }
   std::vector<at::Tensor> values;
   for (const int out : program->outs) values.push_back(slots[out]);
-  for (size_t i = 0; i < outs.size(); ++i) outs[i].copy_(values[i]);
+  for (size_t i = 0; i < outs.size(); ++i) {
+    const bool is_column = program->columns[i] && values[i].dim() > 0;
+    outs[i].copy_(is_column ? values[i].narrow(-1, 0, 1) : values[i]);
+  }
 }
 
 namespace {

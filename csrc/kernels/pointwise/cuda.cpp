@@ -14,6 +14,10 @@ struct CudaKernel {
     return fits_device(program) && iterator.ndim() <= DevicePointwise::kMaxDims;
   }
 
+  static bool run_by_rows(const PointwiseProgram&, at::TensorList, at::TensorList) {
+    return false;  // a thread has one element of a row
+  }
+
   template <typename T>
   static void run(const PointwiseProgram& program, at::TensorIterator& iterator) {
     const c10::cuda::CUDAGuard guard(iterator.device());

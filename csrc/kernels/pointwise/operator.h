@@ -18,6 +18,9 @@ constexpr const char* kPointwise = "smex::pointwise";
 /// The program of a text, parsed once.
 std::shared_ptr<const PointwiseProgram> program_of(std::string_view text, size_t num_operands);
 
+/// The shape of all values, to which all operands broadcast. Checks the operands.
+at::SymDimVector shape_of(at::TensorList operands);
+
 /// The floating point type that all operands have but those that are bool. Throws where there is
 /// none.
 at::ScalarType type_of(at::TensorList operands);
@@ -37,7 +40,8 @@ at::TensorIterator iterator_of(at::TensorList operands, at::TensorList outs);
 void pointwise_into(at::TensorList operands, std::string_view text, at::TensorList outs);
 
 /// The operators by a kernel: `Kernel::takes(program, iterator)` says which calls it takes, and
-/// `Kernel::run<T>(program, iterator)` makes them.
+/// `Kernel::run<T>(program, iterator)` makes them. `Kernel::run_by_rows(program, operands, outs)`
+/// makes those of a program by rows, or says that it does not.
 template <typename Kernel>
 struct PointwiseBy {
   static void into(at::TensorList operands, std::string_view text, at::TensorList outs) {
@@ -56,6 +60,10 @@ struct PointwiseBy {
  private:
   static void run(at::TensorList operands, std::string_view text, at::TensorList outs,
                   const PointwiseProgram& program) {
+    if (program.by_rows) {
+      if (!Kernel::run_by_rows(program, operands, outs)) pointwise_into(operands, text, outs);
+      return;
+    }
     at::TensorIterator iterator = iterator_of(operands, outs);
     if (!Kernel::takes(program, iterator)) return pointwise_into(operands, text, outs);
     if (iterator.numel() == 0) return;

@@ -1,5 +1,6 @@
 #include "kernels/pointwise/program.h"
 
+#include <algorithm>
 #include <map>
 #include <stdexcept>
 
@@ -51,10 +52,10 @@ class Compiler {
 
   int new_instruction(const Message& m) {
     Instruction next{m->op, 0, -1, -1, m->value};
-    if (m->op != MessageOp::kConstant) {
+    if (m->op == MessageOp::kSumLast) {
+      add_up(m->a, next);
+    } else if (m->op != MessageOp::kConstant) {
       const Operation& called = operation_of(m->op);
-      if (!called.is_elementwise)
-        fail(text_, std::string("there is no element-wise operation \"") + called.name + "\"");
       const bool takes_any = !called.takes_number && m->b;
       next.a = takes_any ? argument(m->a, next) : value_of(m->a);
       if (called.takes_number) next.value = m->b->value;
@@ -65,12 +66,40 @@ class Compiler {
     return next.out;
   }
 
+  /// Products and squares need not be there to be added up.
+  void add_up(const Message& m, Instruction& next) {
+    next.a = value_of(m);
+    const auto made = std::find_if(code_.begin(), code_.end(),
+                                   [&](const Instruction& step) { return step.out == next.a; });
+    if (made == code_.end()) return;
+    const Instruction factors = *made;
+    const bool is_product = factors.op == MessageOp::kMul && factors.a >= 0 && factors.b >= 0;
+    const bool is_square = factors.op == MessageOp::kPow && factors.value == 2;
+    if (!is_product && !is_square) return;
+    next.a = factors.a;
+    next.b = is_square ? factors.a : factors.b;
+  }
+
   const std::string& text_;
   std::vector<Instruction>& code_;
   int num_values_;
   std::vector<int> values_;
   std::map<std::string, int> known_;
 };
+
+/// Leaves out what no result is made of.
+void drop_unused(PointwiseProgram& program, int num_values) {
+  std::vector<bool> is_used(num_values);
+  for (const int out : program.outs) is_used[out] = true;
+  const auto is_dropped = [&](const Instruction& step) {
+    if (!is_used[step.out]) return true;
+    if (step.a >= 0) is_used[step.a] = true;
+    if (step.b >= 0) is_used[step.b] = true;
+    return false;
+  };
+  auto& code = program.code;
+  code.erase(code.begin(), std::remove_if(code.rbegin(), code.rend(), is_dropped).base());
+}
 
 /// Gives values that are not needed at the same time the same slot.
 void share_slots(PointwiseProgram& program, int num_values) {
@@ -107,8 +136,16 @@ PointwiseProgram parse_pointwise(const std::string& text, int num_operands) {
   Compiler compiler(text, num_operands, program.code);
   for (const Message& formula : read.formulas) compiler.add(formula);
   for (const int result : read.results) program.outs.push_back(compiler.value(result));
+  program.columns = read.columns;
   program.conditions = read.conditions;
+  drop_unused(program, compiler.num_values());
   share_slots(program, compiler.num_values());
+  const auto is_by_rows = [](const Instruction& step) {
+    return step.op != MessageOp::kConstant && !operation_of(step.op).is_elementwise;
+  };
+  program.by_rows =
+      std::any_of(program.code.begin(), program.code.end(), is_by_rows) ||
+      std::find(program.columns.begin(), program.columns.end(), true) != program.columns.end();
   return program;
 }
 

@@ -16,7 +16,24 @@
 namespace smex::kernels {
 namespace {
 
-/// The shape of all results, to which all operands broadcast. Checks the operands.
+/// The shape of a result of values of that shape.
+at::SymDimVector shape_of_result(at::SymDimVector shape, bool is_column) {
+  if (is_column && !shape.empty()) shape.back() = 1;
+  return shape;
+}
+
+/// Finds a program without a copy of its text.
+struct ByText {
+  using is_transparent = void;
+  template <typename A, typename B>
+  bool operator()(const A& a, const B& b) const {
+    if (a.first != b.first) return a.first < b.first;
+    return std::string_view(a.second) < std::string_view(b.second);
+  }
+};
+
+}  // namespace
+
 at::SymDimVector shape_of(at::TensorList operands) {
   type_of(operands);  // checks it
   const at::Tensor* widest = &operands[0];
@@ -41,18 +58,6 @@ at::SymDimVector shape_of(at::TensorList operands) {
   }
   return shape;
 }
-
-/// Finds a program without a copy of its text.
-struct ByText {
-  using is_transparent = void;
-  template <typename A, typename B>
-  bool operator()(const A& a, const B& b) const {
-    if (a.first != b.first) return a.first < b.first;
-    return std::string_view(a.second) < std::string_view(b.second);
-  }
-};
-
-}  // namespace
 
 at::ScalarType type_of(at::TensorList operands) {
   TORCH_CHECK_VALUE(!operands.empty(), kPointwise, ": expected at least one operand, found none");
@@ -97,8 +102,9 @@ void check_outs(const PointwiseProgram& program, at::TensorList operands, at::Te
   for (size_t i = 0; i < outs.size(); ++i) {
     const at::Tensor& out = outs[i];
     const at::ScalarType own = program.conditions[i] ? at::kBool : type;
-    TORCH_CHECK_VALUE(out.sym_sizes() == c10::SymIntArrayRef(shape), kPointwise,
-                      ": expected a result of shape ", c10::SymIntArrayRef(shape), ", found ",
+    const at::SymDimVector wanted = shape_of_result(shape, program.columns[i]);
+    TORCH_CHECK_VALUE(out.sym_sizes() == c10::SymIntArrayRef(wanted), kPointwise,
+                      ": expected a result of shape ", c10::SymIntArrayRef(wanted), ", found ",
                       out.sym_sizes());
     TORCH_CHECK_TYPE(out.scalar_type() == own, kPointwise, ": expected a result of type ", own,
                      ", found ", out.scalar_type());
@@ -113,7 +119,24 @@ at::TensorIterator iterator_of(at::TensorList operands, at::TensorList outs) {
   return config.build();
 }
 
+namespace {
+
+/// Results, not initialised, whose rows are dense.
+std::vector<at::Tensor> dense_outs(const PointwiseProgram& program, at::TensorList operands) {
+  const at::SymDimVector shape = shape_of(operands);
+  const at::ScalarType type = type_of(operands);
+  std::vector<at::Tensor> outs;
+  for (size_t i = 0; i < program.outs.size(); ++i) {
+    const auto own = operands[0].options().dtype(program.conditions[i] ? at::kBool : type);
+    outs.push_back(at::empty_symint(shape_of_result(shape, program.columns[i]), own));
+  }
+  return outs;
+}
+
+}  // namespace
+
 std::vector<at::Tensor> new_outs(const PointwiseProgram& program, at::TensorList operands) {
+  if (program.by_rows) return dense_outs(program, operands);
   shape_of(operands);  // checks them
   const at::ScalarType type = type_of(operands);
   at::TensorIteratorConfig config;
@@ -137,13 +160,7 @@ std::vector<at::Tensor> pointwise_meta(at::TensorList operands, std::string_view
   const at::SymDimVector shape = shape_of(operands);
   const bool is_symbolic = std::any_of(shape.begin(), shape.end(),
                                        [](const c10::SymInt& size) { return size.is_symbolic(); });
-  if (!is_symbolic) return new_outs(*program, operands);
-  std::vector<at::Tensor> outs;
-  for (const bool is_condition : program->conditions) {
-    const at::ScalarType type = is_condition ? at::kBool : type_of(operands);
-    outs.push_back(at::empty_symint(shape, operands[0].options().dtype(type)));
-  }
-  return outs;
+  return is_symbolic ? dense_outs(*program, operands) : new_outs(*program, operands);
 }
 
 void pointwise_into_meta(at::TensorList operands, std::string_view text, at::TensorList outs) {

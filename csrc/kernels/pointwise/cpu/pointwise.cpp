@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "kernels/cpu/dot.h"
 #include "kernels/message/interpreter.h"
 #include "kernels/pointwise/program.h"
 
@@ -49,22 +50,29 @@ void write_numbers(char* to, const accumulate_t<T>* from, int64_t stride, int64_
   for (; i < n; ++i) narrow(from[i], *reinterpret_cast<T*>(to + i * stride));
 }
 
-/// An operation of two arguments, of which one is a number: `a` or `b` is null.
+/// `out = f(a, number)` for each row of `columns` numbers and its number.
+template <typename C, typename Function>
+SMEX_INLINE void map_rows(C* out, const C* a, const C* numbers, int64_t columns, int64_t rows,
+                          const Function& f) {
+  for (int64_t r = 0; r < rows; ++r, out += columns, a += columns) {
+    const C number = numbers[r];
+    map_unary(out, a, columns, [&f, number](C x) { return f(x, number); });
+  }
+}
+
+/// An operation of two arguments, of which one is a number for each row: `a` or `b` is null.
 template <typename C>
-void run_with_number(const Instruction& step, C* out, const C* a, const C* b, C number, int64_t n) {
+void run_with_numbers(const Instruction& step, C* out, const C* a, const C* b, const C* numbers,
+                      int64_t columns, int64_t rows) {
   switch (step.op) {
-#define SMEX_NUMBER_binary(id, result)                          \
-  case MessageOp::id:                                           \
-    return a ? map_unary(out, a, n,                             \
-                         [=]([[maybe_unused]] C x) {            \
-                           [[maybe_unused]] const C y = number; \
-                           return result;                       \
-                         })                                     \
-             : map_unary(out, b, n, [=]([[maybe_unused]] C y) { \
-                 [[maybe_unused]] const C x = number;           \
-                 return result;                                 \
-               });
+#define SMEX_NUMBER_binary(id, result)                                                     \
+  case MessageOp::id:                                                                      \
+    return a ? map_rows(out, a, numbers, columns, rows,                                    \
+                        []([[maybe_unused]] C x, [[maybe_unused]] C y) { return result; }) \
+             : map_rows(out, b, numbers, columns, rows,                                    \
+                        []([[maybe_unused]] C y, [[maybe_unused]] C x) { return result; });
 #define SMEX_NUMBER_lanes(id, result)
+#define SMEX_NUMBER_max(id, result)
 #define SMEX_NUMBER_number(id, result)
 #define SMEX_NUMBER_sum(id, result)
 #define SMEX_NUMBER_unary(id, result)
@@ -72,16 +80,25 @@ void run_with_number(const Instruction& step, C* out, const C* a, const C* b, C 
 #include "kernels/message/operations.def"
 #undef SMEX_NUMBER_binary
 #undef SMEX_NUMBER_lanes
+#undef SMEX_NUMBER_max
 #undef SMEX_NUMBER_number
 #undef SMEX_NUMBER_sum
 #undef SMEX_NUMBER_unary
     default:
-      return run_instruction<C>(step, out, a, b, n, int64_t(1));
+      return run_instruction<C>(step, out, a, b, rows * columns, int64_t(1));
   }
 }
 
+/// The sum, or the largest, of `n` numbers; of two arguments the sum of their products.
+template <typename C>
+C reduced(const Instruction& step, const C* a, const C* b, int64_t n) {
+  if (step.op == MessageOp::kMaxLast) return max_of_group(a, n);
+  return b ? dot<kLanes<C>>(a, b, n) : sum_of_group(a, n);
+}
+
 /// A program that runs on blocks of a few rows, or of a part of one. An operand that needs no
-/// conversion is read, and a result written, where it lies.
+/// conversion is read, and a result written, where it lies. What is the same along a row is one
+/// number for each row of the block, where that is less work.
 template <typename T>
 class Blocks {
  public:
@@ -92,19 +109,18 @@ class Blocks {
       : program_(program),
         columns_(columns),
         rows_(rows),
-        block_columns_(std::min(kBlock, columns)),
+        block_columns_(program.by_rows ? columns : std::min(kBlock, columns)),
         block_rows_(rows_in_block(program, strides)),
-        memory_(new C[block_columns_ * block_rows_ * program.num_slots]),
-        slots_(program.num_slots) {
+        has_numbers_(program.by_rows || block_rows_ == 1),
+        memory_(new C[(block_columns_ + 1) * block_rows_ * program.num_slots]),
+        slots_(program.num_slots),
+        is_number_(program.num_slots) {
     const size_t num_outs = program.outs.size(), count = num_outs + program.num_operands;
     for (size_t k = 0; k < count; ++k)
       tensors_.push_back({data[k], strides[k], strides[count + k], bools[k]});
     for (int slot = 0; slot < program.num_slots; ++slot) slots_[slot] = own(slot);
-    numbers_.resize(program.num_slots);
-    is_number_.assign(program.num_slots, false);
-    if (block_rows_ == 1) {
-      for (int k = 0; k < program.num_operands; ++k) is_number_[k] = may_be_number(k);
-    }
+    for (int k = 0; k < program.num_operands; ++k)
+      is_number_[k] = has_numbers_ && columns > 1 && tensors_[num_outs + k].column_stride == 0;
     for (size_t k = num_outs; k < count; ++k) tensors_[k].in_place = is_dense(tensors_[k]);
     for (size_t k = 0; k < num_outs; ++k) tensors_[k].in_place = may_lie_in_place(k);
   }
@@ -128,43 +144,68 @@ class Blocks {
     }
   };
 
-  /// Several rows, where they are short. Of rows that are not, one: what repeats along it is a
-  /// number then.
+  /// Several rows, where they are short. Of rows that are not, one, if something repeats along it.
   int64_t rows_in_block(const PointwiseProgram& program, const int64_t* strides) const {
     constexpr int64_t kLongRow = 128;
     const size_t num_outs = program.outs.size();
     const bool repeats =
         std::count(strides + num_outs, strides + num_outs + program.num_operands, int64_t{0}) > 0;
-    if (repeats && columns_ >= kLongRow) return 1;
+    if (repeats && !program.by_rows && columns_ >= kLongRow) return 1;
     return std::min(rows_, std::max<int64_t>(1, kBlock / columns_));
   }
 
-  /// Whether an operand is the same along a row, and read only beside others that are not.
-  bool may_be_number(int k) const {
-    const auto repeats = [&](int slot) {
-      return slot >= 0 && slot < program_.num_operands &&
-             tensors_[program_.outs.size() + slot].column_stride == 0;
-    };
-    const auto& outs = program_.outs;
-    if (!repeats(k) || std::find(outs.begin(), outs.end(), k) != outs.end()) return false;
-    return std::all_of(program_.code.begin(), program_.code.end(), [&](const Instruction& step) {
-      if (step.a != k && step.b != k) return true;
-      return step.a >= 0 && step.b >= 0 && !(repeats(step.a) && repeats(step.b));
-    });
-  }
-
-  void run_step(const Instruction& step, int64_t n) {
-    const bool is_a = step.a < 0 || is_number_[step.a], is_b = step.b < 0 || is_number_[step.b];
+  void run_step(const Instruction& step, int64_t rows, int64_t columns) {
+    const bool is_a = step.a >= 0 && is_number_[step.a], is_b = step.b >= 0 && is_number_[step.b];
+    const bool is_wide = (step.a >= 0 && !is_a) || (step.b >= 0 && !is_b);
+    const bool reduces = step.op == MessageOp::kSumLast || step.op == MessageOp::kMaxLast;
+    if (reduces) {
+      reduce(step, whole(step.a, rows, columns), whole(step.b, rows, columns), rows, columns);
+      is_number_[step.out] = true;
+      return;
+    }
+    is_number_[step.out] = has_numbers_ && !is_wide;
+    if (is_number_[step.out]) {
+      return run_whole(step, numbers(step.out), step.a < 0 ? nullptr : numbers(step.a),
+                       step.b < 0 ? nullptr : numbers(step.b), rows);
+    }
     C* const out = slots_[step.out];
-    const C* const a = is_a ? nullptr : slots_[step.a];
-    const C* const b = is_b ? nullptr : slots_[step.b];
-    if (a && b) return run_instruction<C>(step, out, a, b, n, int64_t(1));
-    const int slot = is_a ? step.a : step.b;
-    const C number = slot < 0 ? static_cast<C>(step.value) : numbers_[slot];
-    run_with_number<C>(step, out, a, b, number, n);
+    const C* const a = step.a < 0 || is_a ? nullptr : slots_[step.a];
+    const C* const b = step.b < 0 || is_b ? nullptr : slots_[step.b];
+    if (!is_a && !is_b) return run_whole(step, out, a, b, rows * columns);
+    run_with_numbers<C>(step, out, a, b, numbers(is_a ? step.a : step.b), columns, rows);
   }
 
-  C* own(int slot) { return memory_.get() + slot * block_columns_ * block_rows_; }
+  static void run_whole(const Instruction& step, C* out, const C* a, const C* b, int64_t n) {
+    if (a && b) return run_instruction<C>(step, out, a, b, n, int64_t(1));
+    const auto value = static_cast<C>(step.value);
+    run_with_numbers<C>(step, out, a, b, &value, n, 1);
+  }
+
+  void reduce(const Instruction& step, const C* a, const C* b, int64_t rows, int64_t columns) {
+    C* const out = numbers(step.out);
+    for (int64_t r = 0; r < rows; ++r) {
+      out[r] = reduced<C>(step, a, b, columns);
+      a += columns;
+      if (b) b += columns;
+    }
+  }
+
+  /// A slot of which each row is there as a whole; null for none.
+  const C* whole(int slot, int64_t rows, int64_t columns) {
+    if (slot < 0 || !is_number_[slot]) return slot < 0 ? nullptr : slots_[slot];
+    fill(own(slot), slot, rows, columns);
+    return own(slot);
+  }
+
+  void fill(C* to, int slot, int64_t rows, int64_t columns) const {
+    for (int64_t r = 0; r < rows; ++r) std::fill_n(to + r * columns, columns, numbers(slot)[r]);
+  }
+
+  C* own(int slot) const { return memory_.get() + slot * block_columns_ * block_rows_; }
+
+  C* numbers(int slot) const {
+    return memory_.get() + (block_columns_ * program_.num_slots + slot) * block_rows_;
+  }
 
   /// Whether a block of it is one piece of memory that holds numbers as they are computed with.
   bool is_dense(const Tensor& x) const {
@@ -194,17 +235,31 @@ class Blocks {
       const Tensor& out = tensors_[k];
       if (out.in_place) slots_[program_.outs[k]] = reinterpret_cast<C*>(out.at(row, column));
     }
-    for (const Instruction& step : program_.code) run_step(step, rows * columns);
+    for (const Instruction& step : program_.code) run_step(step, rows, columns);
     // Last, since results may lie where operands were read.
     for (size_t k = 0; k < num_outs; ++k) {
+      const int slot = program_.outs[k];
       const Tensor& out = tensors_[k];
-      if (out.in_place) continue;
-      for (int64_t r = 0; r < rows; ++r) {
-        char* const to = out.at(row + r, column);
-        const C* const from = slots_[program_.outs[k]] + r * columns;
-        out.is_bool ? write_bools(to, from, out.column_stride, columns)
-                    : write_numbers<T>(to, from, out.column_stride, columns);
+      const bool is_column = out.column_stride == 0 && columns > 1;
+      if (!is_number_[slot]) {
+        if (!out.in_place)
+          write(out, row, rows, column, is_column ? 1 : columns, slots_[slot], columns);
+      } else if (is_column) {
+        write(out, row, rows, column, 1, numbers(slot), 1);
+      } else {
+        fill(slots_[slot], slot, rows, columns);
+        if (!out.in_place) write(out, row, rows, column, columns, slots_[slot], columns);
       }
+    }
+  }
+
+  /// Rows that are `step` numbers apart.
+  static void write(const Tensor& out, int64_t row, int64_t rows, int64_t column, int64_t columns,
+                    const C* from, int64_t step) {
+    for (int64_t r = 0; r < rows; ++r, from += step) {
+      char* const to = out.at(row + r, column);
+      out.is_bool ? write_bools(to, from, out.column_stride, columns)
+                  : write_numbers<T>(to, from, out.column_stride, columns);
     }
   }
 
@@ -219,25 +274,21 @@ class Blocks {
       slots_[slot] = reinterpret_cast<C*>(x.at(row, column));
       return;
     }
-    if (is_number_[slot]) {
-      read(&numbers_[slot], x, row, column, 1);
-      return;
-    }
     const bool repeats = x.row_stride == 0 && (columns_ == block_columns_ || x.column_stride == 0);
     if (repeats && x.loaded_rows >= rows) return;
-    for (int64_t r = 0; r < rows; ++r) {
-      read(own(slot) + r * columns, x, row + r, column, columns);
-    }
+    const int64_t n = is_number_[slot] ? 1 : columns;
+    C* const to = is_number_[slot] ? numbers(slot) : own(slot);
+    for (int64_t r = 0; r < rows; ++r) read(to + r * n, x, row + r, column, n);
     x.loaded_rows = rows;
   }
 
   const PointwiseProgram& program_;
   const int64_t columns_, rows_, block_columns_, block_rows_;
-  const std::unique_ptr<C[]> memory_;
+  const bool has_numbers_;
+  const std::unique_ptr<C[]> memory_;  ///< rows of all slots, and behind them numbers
   std::vector<C*> slots_;
+  std::vector<bool> is_number_;  ///< by slot whether it holds a number for each row
   std::vector<Tensor> tensors_;  ///< results, then operands
-  std::vector<C> numbers_;       ///< by slot
-  std::vector<bool> is_number_;
 };
 
 }  // namespace

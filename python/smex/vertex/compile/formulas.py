@@ -15,7 +15,7 @@ from torch import fx
 from smex.formula import OPERATIONS, Term
 from smex.vertex.compile.simplify import ZEROS
 
-__all__ = ["CALLS", "CLAMPS", "CONDITIONS", "FILLED", "LOGIC", "Formula", "has_options"]
+__all__ = ["CALLS", "CLAMPS", "CONDITIONS", "FILLED", "LOGIC", "Formula", "has_options", "term"]
 
 aten = torch.ops.aten
 
@@ -23,13 +23,13 @@ Formula = Term | float
 """What calls are made with; numbers are constants."""
 
 
-def _of(op: str, *args: Formula) -> Term:
+def term(op: str, *args: Formula) -> Term:
     """Returns an operation of formulas and numbers."""
     return Term(op, tuple(x if isinstance(x, Term) else Term("number", (float(x),)) for x in args))
 
 
 def _plain(op: str) -> Callable[..., Term]:
-    return lambda *args: _of(op, *args)
+    return lambda *args: term(op, *args)
 
 
 def _operator_of(operation: Any) -> Any:
@@ -40,54 +40,54 @@ def _operator_of(operation: Any) -> Any:
 
 
 def _sum(a: Formula, b: Formula, alpha: float = 1) -> Term:
-    return _of("+", a, _of("*", b, alpha))
+    return term("+", a, term("*", b, alpha))
 
 
 def _difference(a: Formula, b: Formula, alpha: float = 1) -> Term:
-    return _of("-", a, _of("*", b, alpha))
+    return term("-", a, term("*", b, alpha))
 
 
 def _one_minus(x: Formula) -> Term:
-    return _of("-", 1, x)
+    return term("-", 1, x)
 
 
 def _above(x: Formula, threshold: float) -> Term:
     """1 where x is above the threshold or no number, else 0."""
-    return _one_minus(_of("less_equal", x, threshold))
+    return _one_minus(term("less_equal", x, threshold))
 
 
 def _gelu(x: Formula) -> Term:
-    return _of("*", x, _normal(x))
+    return term("*", x, _normal(x))
 
 
 def _normal(x: Formula) -> Term:
     """Returns the standard normal distribution's probability below x."""
-    return _of("*", _of("+", _of("erf", _of("*", x, math.sqrt(0.5))), 1), 0.5)
+    return term("*", term("+", term("erf", term("*", x, math.sqrt(0.5))), 1), 0.5)
 
 
 def _gelu_backward(grad: Formula, x: Formula) -> Term:
-    bell = _of("exp", _of("*", _of("*", x, x), -0.5))
-    density = _of("*", bell, 1 / math.sqrt(2 * math.pi))
-    return _of("*", grad, _of("+", _normal(x), _of("*", x, density)))
+    bell = term("exp", term("*", term("*", x, x), -0.5))
+    density = term("*", bell, 1 / math.sqrt(2 * math.pi))
+    return term("*", grad, term("+", _normal(x), term("*", x, density)))
 
 
 def _silu_backward(grad: Formula, x: Formula) -> Term:
-    share = _of("sigmoid", x)
-    rest = _of("+", 1, _of("*", x, _one_minus(share)))
-    return _of("*", grad, _of("*", share, rest))
+    share = term("sigmoid", x)
+    rest = term("+", 1, term("*", x, _one_minus(share)))
+    return term("*", grad, term("*", share, rest))
 
 
 def _leaky_relu_backward(grad: Formula, x: Formula, slope: float, of_result: bool) -> Term:
-    return _of("*", grad, _of("leaky_step", x, slope))
+    return term("*", grad, term("leaky_step", x, slope))
 
 
 def _where(condition: Formula, a: Formula, b: Formula) -> Term:
     """The one or the other. What chooses is no factor, and the -0 of `part` changes no sum."""
     if _is_zero(b):
-        return _of("select", condition, a)
+        return term("select", condition, a)
     if _is_zero(a):
-        return _of("select", _one_minus(condition), b)
-    return _of("+", _of("part", condition, a), _of("part", _one_minus(condition), b))
+        return term("select", _one_minus(condition), b)
+    return term("+", term("part", condition, a), term("part", _one_minus(condition), b))
 
 
 def _is_zero(x: Formula) -> bool:
@@ -96,13 +96,13 @@ def _is_zero(x: Formula) -> bool:
 
 def _clamp(x: Formula, min: Formula | None = None, max: Formula | None = None) -> Formula:
     """As torch's: of a bound and what equals it the latter, which keeps the sign of zeros."""
-    above = x if min is None else _of("maximum", min, x)
-    return above if max is None else _of("minimum", max, above)
+    above = x if min is None else term("maximum", min, x)
+    return above if max is None else term("minimum", max, above)
 
 
 def _hardtanh_backward(grad: Formula, x: Formula, low: float, high: float) -> Term:
-    outside = _of("maximum", _of("less_equal", x, low), _of("less_equal", high, x))
-    return _of("select", _one_minus(outside), grad)
+    outside = term("maximum", term("less_equal", x, low), term("less_equal", high, x))
+    return term("select", _one_minus(outside), grad)
 
 
 _COMPARED: dict[str, Callable[..., Term]] = {
@@ -111,9 +111,9 @@ _COMPARED: dict[str, Callable[..., Term]] = {
         for op, operation in OPERATIONS.items()
         if operation.is_condition
     },
-    "ge": lambda a, b: _of("less_equal", b, a),
-    "gt": lambda a, b: _of("less", b, a),
-    "ne": lambda a, b: _one_minus(_of("equal", a, b)),
+    "ge": lambda a, b: term("less_equal", b, a),
+    "gt": lambda a, b: term("less", b, a),
+    "ne": lambda a, b: _one_minus(term("equal", a, b)),
 }
 """Comparisons, which are 0 or 1 in a program."""
 
@@ -132,7 +132,7 @@ CONDITIONS: dict[Any, Callable[..., Term]] = {
         for overload in ("Tensor", "Scalar")
     },
     **LOGIC,
-    aten.isnan.default: lambda x: _one_minus(_of("equal", x, x)),
+    aten.isnan.default: lambda x: _one_minus(term("equal", x, x)),
 }
 """Those whose results are bool."""
 
@@ -160,25 +160,27 @@ _COMPOSED: dict[Any, Callable[..., Formula]] = {
     **CLAMPS,
     **CONDITIONS,
     aten._to_copy.default: lambda x, dtype: x,  # of bool
+    aten.add.Scalar: _sum,
     aten.add.Tensor: _sum,
     aten.div.Scalar: _plain("/"),
     aten.gelu.default: _gelu,
     aten.gelu_backward.default: _gelu_backward,
     aten.hardtanh_backward.default: _hardtanh_backward,
-    aten.leaky_relu.default: lambda x, slope=0.01: _of("leaky_relu", x, slope),
+    aten.leaky_relu.default: lambda x, slope=0.01: term("leaky_relu", x, slope),
     aten.leaky_relu_backward.default: _leaky_relu_backward,
     aten.masked_fill.Scalar: lambda x, mask, value: _where(mask, value, x),
     aten.masked_fill.Tensor: lambda x, mask, value: _where(mask, value, x),
     aten.mul.Scalar: _plain("*"),
-    aten.reciprocal.default: lambda x: _of("/", 1, x),
-    aten.rsqrt.default: lambda x: _of("/", 1, _of("sqrt", x)),
+    aten.reciprocal.default: lambda x: term("/", 1, x),
+    aten.rsqrt.default: lambda x: term("/", 1, term("sqrt", x)),
     aten.rsub.Scalar: lambda a, b, alpha=1: _difference(b, a, alpha),
-    aten.sigmoid_backward.default: lambda grad, y: _of("*", grad, _of("*", _one_minus(y), y)),
-    aten.silu.default: lambda x: _of("*", x, _of("sigmoid", x)),
+    aten.sigmoid_backward.default: lambda grad, y: term("*", grad, term("*", _one_minus(y), y)),
+    aten.silu.default: lambda x: term("*", x, term("sigmoid", x)),
     aten.silu_backward.default: _silu_backward,
+    aten.sub.Scalar: _difference,
     aten.sub.Tensor: _difference,
-    aten.tanh_backward.default: lambda grad, y: _of("*", grad, _one_minus(_of("*", y, y))),
-    aten.threshold_backward.default: lambda grad, x, threshold: _of(
+    aten.tanh_backward.default: lambda grad, y: term("*", grad, _one_minus(term("*", y, y))),
+    aten.threshold_backward.default: lambda grad, x, threshold: term(
         "select", _above(x, threshold), grad
     ),
     aten.where.self: _where,

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from smex.vertex.compile.norms import split_gradients
 from smex.vertex.compile.rows import CONST, MIXED, SUM, Kind, kinds
 from smex.vertex.compile.simplify import ancestors, is_getitem, is_like, is_view, simplify
 from smex.vertex.compile.trace import Joint, UntraceableError
@@ -60,6 +61,8 @@ def assign(joint: Joint, chosen: Options) -> Phases:
         UntraceableError: a forward call mixes rows.
     """
     simplify(joint)
+    if chosen.fuse:
+        split_gradients(joint)
     kind = kinds(joint)
     gathers = {n for n, op in joint.inputs.items() if op.is_gathered}
     state_tangents = {n for n, op in joint.tangents.items() if op.role == "state"}

@@ -1,9 +1,9 @@
-"""Element-wise calls of a phase that are computed together as one (Cavs §3.4)."""
+"""Element-wise calls of a phase, and those along rows, that are computed together (Cavs §3.4)."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from smex.vertex.compile.formulas import (
     LOGIC,
     has_options,
 )
+from smex.vertex.compile.norms import call_by_rows, formula_by_rows, rows_of
 from smex.vertex.compile.rows import EDGE, ROW
 from smex.vertex.compile.simplify import is_view
 
@@ -32,7 +33,7 @@ TYPES = {"cpu": WIDE, "cuda": (*WIDE, torch.float16, torch.bfloat16)}
 
 @dataclass
 class Group:
-    """Calls with results of one shape, and their program for ``smex::pointwise``.
+    """Calls with results of one shape or a column of it, and their program for ``smex::pointwise``.
 
     Attributes:
         nodes: the calls, in order.
@@ -60,7 +61,9 @@ def grouped(
     # Calls of one shape and level depend on one another through themselves alone: what lies
     # between two of them would be of a higher level than the first.
     types: dict[fx.Node, torch.dtype | None] = {}
-    keys = {node: _key(node, kinds, types) for node in nodes}
+    keys: dict[fx.Node, Any] = {}
+    for node in nodes:
+        keys[node] = _key(node, kinds, types, keys)
     level: dict[fx.Node, int] = {}
     members: dict[tuple[int, Any], list[fx.Node]] = {}
 
@@ -102,12 +105,15 @@ def _without_constants(
 
 
 def _key(
-    node: fx.Node, kinds: Mapping[fx.Node, Any], types: dict[fx.Node, torch.dtype | None]
-) -> Any:
+    node: fx.Node, kinds: Mapping[fx.Node, Any], types: dict[fx.Node, torch.dtype | None],
+    keys: Mapping[fx.Node, Any],
+) -> Any:  # fmt: skip
     """Returns what calls have in common that can be made together.
 
-    None where a call is made alone.
+    None where a call is made alone. ``keys`` are those of the calls before.
     """
+    if (call := call_by_rows(node)) is not None:
+        return _key_by_rows(call, kinds)
     value = node.meta.get("val")
     if node.target not in CALLS or not isinstance(value, Tensor) or value.ndim < 2:
         return None
@@ -119,7 +125,25 @@ def _key(
     is_alike = all(_is_operand(n, node, of) for n in node.all_input_nodes)
     if not is_alike or not _has_plain_numbers(node) or has_options(node):
         return None
-    return tuple(str(n) for n in value.shape), of
+    own = _shape(value)
+    # A column that is made of rows is computed with them.
+    wide = {keys[n][0] for n in node.all_input_nodes if keys.get(n) is not None}
+    wide = {shape for shape in wide if shape != own and shape[:-1] == own[:-1]}
+    return wide.pop() if own[-1] == "1" and len(wide) == 1 else own, of
+
+
+def _key_by_rows(call: fx.Node, kinds: Mapping[fx.Node, Any]) -> Any:
+    rows: Any = rows_of(call)
+    kind = kinds[call][0] if isinstance(kinds[call], list) else kinds[call]
+    if kind not in (ROW, EDGE):
+        return None
+    if not all(_is_operand(n, call, rows.dtype) for n in call.all_input_nodes):
+        return None
+    return _shape(rows), rows.dtype
+
+
+def _shape(value: Tensor) -> tuple[str, ...]:
+    return tuple(str(n) for n in value.shape)
 
 
 def _type(node: fx.Node, known: dict[fx.Node, torch.dtype | None]) -> torch.dtype | None:
@@ -184,7 +208,7 @@ def _joined(
         constants, operands = {}, list(read)
     if len(nodes) == 1 or not _have_shape(operands, shape, of):
         return list(nodes)
-    return [_group(nodes, operands, constants, results)]
+    return [_group(nodes, shape, operands, constants, results)]
 
 
 def _have_shape(operands: list[fx.Node], shape: tuple[str, ...], of: torch.dtype) -> bool:
@@ -197,25 +221,32 @@ def _have_shape(operands: list[fx.Node], shape: tuple[str, ...], of: torch.dtype
 
 
 def _group(
-    nodes: list[fx.Node], operands: list[fx.Node], constants: Mapping[fx.Node, float],
-    results: Collection[fx.Node],
+    nodes: list[fx.Node], shape: tuple[str, ...], operands: list[fx.Node],
+    constants: Mapping[fx.Node, float], results: Collection[fx.Node],
 ) -> Group:  # fmt: skip
-    numbers = {node: i for i, node in enumerate((*operands, *nodes))}
+    made = [n for n in nodes if isinstance(n.meta["val"], Tensor)]
+    numbers = {node: i for i, node in enumerate((*operands, *made))}
     values: dict[fx.Node, Any] = {node: Term("leaf", (i,)) for node, i in numbers.items()}
     values.update(constants)
     formulas = []
-    for node in nodes:
-        args, kwargs = fx.map_arg((node.args, node.kwargs), lambda n: values[n])
-        formula = CALLS[node.target](*args, **kwargs)
+    for node in made:
+        formula = _formula(node, values.__getitem__)
         formulas.append(formula if isinstance(formula, Term) else Term("number", (formula,)))
-    outs = [n for n in nodes if n in results or any(user not in nodes for user in n.users)]
+    outs = [n for n in made if n in results or any(user not in nodes for user in n.users)]
     calls = "; ".join(text_of(formula, _name) for formula in formulas)
-    places = " ".join(_name(numbers[n]) + "?" * _is_bool(n) for n in outs)
-    return Group(nodes, operands, outs, f"{calls} > {places}")
+    places = []
+    for node in outs:
+        value = node.meta["val"]
+        mark = "" if _shape(value) == shape else ":1"
+        places.append(_name(numbers[node]) + mark + "?" * (value.dtype is torch.bool))
+    return Group(nodes, operands, outs, f"{calls} > {' '.join(places)}")
 
 
-def _is_bool(node: fx.Node) -> bool:
-    return bool(node.meta["val"].dtype is torch.bool)
+def _formula(node: fx.Node, values: Callable[[fx.Node], Any]) -> Any:
+    if call_by_rows(node) is not None:
+        return formula_by_rows(node, values)
+    args, kwargs = fx.map_arg((node.args, node.kwargs), values)
+    return CALLS[node.target](*args, **kwargs)
 
 
 def _name(value: int) -> str:

@@ -318,10 +318,7 @@ def _group_call(
     operands = [place[n] for n in group.operands]
     there = [memory[n] for n in group.outs if n in memory]
     if there:
-        outs = [
-            memory[n] if n in memory else _empty_like(graph, there[0], n.meta["val"].dtype)
-            for n in group.outs
-        ]
+        outs = [memory[n] if n in memory else _empty(graph, there[0], n) for n in group.outs]
         into = torch.ops.smex.pointwise_into.default
         graph.call_function(into, (operands, group.program, outs))
         return dict(zip(group.outs, outs))
@@ -329,8 +326,12 @@ def _group_call(
     return {n: graph.call_function(operator.getitem, (made, i)) for i, n in enumerate(group.outs)}
 
 
-def _empty_like(graph: fx.Graph, of: fx.Node, dtype: torch.dtype) -> fx.Node:
-    return graph.call_function(aten.empty_like.default, (of,), {"dtype": dtype})
+def _empty(graph: fx.Graph, beside: fx.Node, node: fx.Node) -> fx.Node:
+    """Memory for a node's value, which has as many rows as there are beside it."""
+    value = node.meta["val"]
+    rows = graph.call_function(aten.sym_size.int, (beside, 0))
+    size = [rows, *value.shape[1:]]
+    return graph.call_function(aten.new_empty.default, (beside, size), {"dtype": value.dtype})
 
 
 def _through(node: fx.Node) -> list[fx.Node]:

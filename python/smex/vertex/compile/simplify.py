@@ -69,6 +69,7 @@ def simplify(joint: Joint) -> None:
     """
     _make_functional(joint.graph)
     _drop_aliases(joint)
+    _drop_expansions(joint)
     if joint.is_leaf:
         _fold_zeros(joint)
     else:
@@ -80,10 +81,65 @@ def simplify(joint: Joint) -> None:
 def _drop_aliases(joint: Joint) -> None:
     for node in list(joint.graph.nodes):
         if node.target in SAME:
-            _replace(joint, node, node.args[0])
+            replace(joint, node, node.args[0])
 
 
-def _replace(joint: Joint, node: fx.Node, by: Any) -> None:
+def _drop_expansions(joint: Joint) -> None:
+    """Lets element-wise calls read a column as it is, in place of its expansion to whole rows.
+
+    What they make of columns alone is a column, which is expanded in turn.
+    """
+    stack = [n for n in reversed(list(joint.graph.nodes)) if n.target is aten.expand.default]
+    while stack:
+        node = stack.pop()
+        column: Any = node.args[0]
+        if not _is_column_of(column, node):
+            continue
+        for user in list(node.users):
+            if not _is_elementwise(user):
+                continue
+            others = [n for n in user.all_input_nodes if n is not node]
+            if any(_is_wide(n, node) for n in others):
+                user.replace_input_with(node, column)
+                continue
+            if any(isinstance(n.meta["val"], Tensor) and n.meta["val"].ndim for n in others):
+                continue
+            with joint.graph.inserting_after(user):
+                wide = joint.graph.call_function(aten.expand.default, (user, *node.args[1:]))
+            wide.meta["val"] = user.meta["val"]
+            replace(joint, user, wide)
+            wide.update_arg(0, user)
+            user.replace_input_with(node, column)
+            user.meta["val"] = wide.meta["val"].narrow(-1, 0, 1)
+            stack.append(wide)
+
+
+def _is_column_of(column: fx.Node, node: fx.Node) -> bool:
+    """Returns whether a value has the first column alone of another's shape."""
+    part, whole = column.meta["val"].shape, node.meta["val"].shape
+    is_same = [str(n) for n in part[:-1]] == [str(n) for n in whole[:-1]]
+    return is_same and len(whole) > 1 and part[-1] == 1 and whole[-1] != 1
+
+
+def _is_elementwise(node: fx.Node) -> bool:
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload) or node.kwargs:
+        return False
+    is_plain = target is not aten.clone.default and _is_pure(target)
+    return is_plain and torch.Tag.pointwise in target.tags
+
+
+def _is_wide(node: fx.Node, like: fx.Node) -> bool:
+    """Returns whether a value has rows as long as another's."""
+    value = node.meta["val"]
+    return (
+        isinstance(value, Tensor)
+        and value.ndim > 0
+        and value.shape[-1] == like.meta["val"].shape[-1]
+    )
+
+
+def replace(joint: Joint, node: fx.Node, by: Any) -> None:
     """Puts another node for one wherever that is read, and among the results."""
     if by is node:
         return
@@ -112,7 +168,7 @@ def _gather_beside(joint: Joint) -> None:
                 given[beside] = joint.graph.placeholder(f"beside_{first.name}")
             given[beside].meta["val"] = node.meta["val"]
             joint.inputs[given[beside]] = beside
-        _replace(joint, node, given[beside])
+        replace(joint, node, given[beside])
 
 
 def _merge_equal(joint: Joint) -> None:
@@ -123,7 +179,7 @@ def _merge_equal(joint: Joint) -> None:
             continue
         key = (node.target, _hashable(node.args), _hashable(node.kwargs))
         if key in seen:
-            _replace(joint, node, seen[key])
+            replace(joint, node, seen[key])
         else:
             seen[key] = node
 
@@ -152,9 +208,9 @@ def _fold_zeros(joint: Joint) -> None:
         if _is_zero(node, zeros):
             zeros.add(node)
         elif (simpler := _without_zero(node, zeros)) is not None:
-            _replace(joint, node, simpler)
+            replace(joint, node, simpler)
         elif node.target is aten.addmm.default and set(node.args[1:]) & zeros and not node.kwargs:
-            _replace(joint, node, _repeated(joint, node, node.args[0]))
+            replace(joint, node, _repeated(joint, node, node.args[0]))
     given = {operand: node for node, operand in joint.inputs.items()}
     for operand, node in list(joint.gradients.items()):
         if node not in zeros:
