@@ -6,27 +6,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import smex.vertex as sv
-
-NAN, INF = float("nan"), float("inf")
-SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, 6.0, 3.0, INF, -INF, NAN]
-
-
-class Of(sv.VertexFunction):
-    """A function of the input, another input and the state of one child."""
-
-    arity = 1
-
-    def __init__(self, of, width):
-        super().__init__(h=width)
-        self.of = of
-        self.mask = torch.arange(width) % 2 == 0
-        self.row = nn.Parameter(torch.linspace(-1, 1, width))
-
-    def forward(self):
-        x, y, h = self.pull("x"), self.pull("y"), self.gather(0).h
-        self.scatter(h + y)
-        self.push(self.of(self, x, y, h))
-
+from support.functions_of_rows import GRAPHS, INF, NAN, Of, assert_same, eager, rows_of
 
 # Each compares and chooses among calls that are element-wise, of which there are two at least.
 FUNCTIONS = {
@@ -98,41 +78,9 @@ FUNCTIONS = {
 }  # fmt: skip
 
 
-def rows_of(dtype, special):
-    """The inputs of three samples, with a pair of any two special numbers."""
-    if special:
-        x = torch.tensor(SPECIAL, dtype=dtype).repeat_interleave(len(SPECIAL)).view(10, 10)
-        y = torch.tensor(SPECIAL, dtype=dtype).repeat(len(SPECIAL)).view(10, 10)
-        return x, y
-    generator = torch.Generator().manual_seed(0)
-    x, y = (torch.randn(10, 20, dtype=torch.float64, generator=generator) for _ in range(2))
-    x, y = (x * 4).round() / 4, (y * 4).round() / 4  # with ties
-    return x.to(dtype)[:, ::2], y.to(dtype)[:, 5:15]
-
-
-GRAPHS = [sv.chain(5), sv.chain(1), sv.chain(4)]
-
-
-def eager(function, x, y):
-    h = torch.zeros_like(y)
-    for first, last in ((0, 5), (5, 6), (6, 10)):
-        for row in range(first + 1, last):
-            h = torch.cat([h[:row], (h[row - 1] + y[row - 1])[None], h[row + 1 :]])
-    return function.of(function, x, y, h)
-
-
 # torch's vectors give another zero, and another gradient at NaN, than its loop behind them.
 EITHER_ZERO = {"clamp, tensors", "clamp_min, tensor"}
 EITHER_AT_NAN = {"hardtanh", "hardtanh, bounds", "relu6"}
-
-
-def assert_same(found, wanted, tolerance, either_zero):
-    """Equal, NaN as NaN, and zeros of one sign."""
-    assert found.dtype == wanted.dtype
-    torch.testing.assert_close(found, wanted, rtol=tolerance, atol=tolerance, equal_nan=True)
-    if wanted.is_floating_point() and not either_zero:
-        zero = wanted == 0
-        assert torch.equal(torch.signbit(found[zero]), torch.signbit(wanted[zero]))
 
 
 @pytest.mark.parametrize("special", [False, True], ids=["numbers", "special"])

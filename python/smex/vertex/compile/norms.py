@@ -14,6 +14,7 @@ from torch import Tensor, fx
 
 from smex.formula import Term
 from smex.vertex.compile.formulas import Formula, term
+from smex.vertex.compile.simplify import is_view
 from smex.vertex.compile.trace import Joint
 
 __all__ = ["call_by_rows", "formula_by_rows", "rows_of", "split_gradients"]
@@ -22,6 +23,9 @@ aten = torch.ops.aten
 
 LONGEST = 4096
 """What passes between the calls of a program for longer rows no longer fits the caches."""
+
+WIDEST_KEPT = 128
+"""Gradients of rows of more numbers are not written to memory for the sake of sums over them."""
 
 TYPES = (torch.float32, torch.float64)
 
@@ -180,7 +184,8 @@ def formula_by_rows(node: fx.Node, values: Callable[[fx.Node], Formula]) -> Term
 def split_gradients(joint: Joint) -> None:
     """Takes the gradients of a norm's weight and bias out of the call that has that of its rows.
 
-    They are sums over rows, which may be made once for all; the rest is a part of a program.
+    They are sums over rows, which may be made once for all; the rest is a part of a program. Wide
+    rows that nothing else keeps until then are added up where they are.
     """
     for node in list(joint.graph.nodes):
         if node.target is not aten.native_layer_norm_backward.default:
@@ -188,8 +193,11 @@ def split_gradients(joint: Joint) -> None:
         *rest, mask = node.args
         value, users = node.meta["val"], list(node.users)
         node.args = (*rest, [True, False, False])
-        if rows_of(node) is None or not any(mask[1:]):  # type: ignore[index]
+        rows, is_summed = rows_of(node), any(mask[1:])  # type: ignore[index]
+        if rows is None or (is_summed and rows.shape[-1] > WIDEST_KEPT and not _is_kept(rest[0])):
             node.args = (*rest, mask)
+            continue
+        if not is_summed:
             continue
         with joint.graph.inserting_before(node):
             sums = joint.graph.call_function(node.target, (*rest, [False, *mask[1:]]))  # type: ignore
@@ -199,3 +207,11 @@ def split_gradients(joint: Joint) -> None:
                 use.replace_input_with(node, sums)
         if not node.users:
             joint.graph.erase_node(node)
+
+
+def _is_kept(grad: Any) -> bool:
+    """Returns whether a gradient is there for all rows in the end, for the sake of others."""
+    if grad.op == "placeholder":
+        return True
+    readers = [user for one in (grad, *filter(is_view, grad.users)) for user in one.users]
+    return any(user.target is aten.mm.default for user in readers)

@@ -64,6 +64,8 @@ def grouped(
     keys: dict[fx.Node, Any] = {}
     for node in nodes:
         keys[node] = _key(node, kinds, types, keys)
+    for node in reversed(nodes):
+        keys[node] = _key_of_readers(node, keys)
     level: dict[fx.Node, int] = {}
     members: dict[tuple[int, Any], list[fx.Node]] = {}
 
@@ -130,6 +132,17 @@ def _key(
     wide = {keys[n][0] for n in node.all_input_nodes if keys.get(n) is not None}
     wide = {shape for shape in wide if shape != own and shape[:-1] == own[:-1]}
     return wide.pop() if own[-1] == "1" and len(wide) == 1 else own, of
+
+
+def _key_of_readers(node: fx.Node, keys: Mapping[fx.Node, Any]) -> Any:
+    """Returns for a column that of the rows that it is read for, where these are alike."""
+    key = keys[node]
+    if key is None or key[0][-1] != "1":
+        return key
+    wide = {keys[user] for user in node.users if keys.get(user) is not None}
+    wide = {other for other in wide if other[0][:-1] == key[0][:-1] and other[1] == key[1]}
+    wide.discard(key)
+    return wide.pop() if len(wide) == 1 else key
 
 
 def _key_by_rows(call: fx.Node, kinds: Mapping[fx.Node, Any]) -> Any:
@@ -201,6 +214,8 @@ def _joined(
     nodes: list[fx.Node], shape: tuple[str, ...], of: torch.dtype, results: Collection[fx.Node]
 ) -> list[fx.Node | Group]:
     """Returns calls of one shape and type as one, or as they are where that cannot be."""
+    if all(_shape(n.meta["val"])[-1] == "1" for n in nodes if isinstance(n.meta["val"], Tensor)):
+        shape = (*shape[:-1], "1")
     read = dict.fromkeys(n for node in nodes for n in node.all_input_nodes if n not in nodes)
     constants = {n: number for n in read if (number := _constant(n)) is not None}
     operands = [n for n in read if n not in constants]
