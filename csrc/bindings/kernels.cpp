@@ -38,6 +38,7 @@ void bind_kernels(py::module_& m) {
       .def_readonly("arguments", &Operation::arguments, "the number of them")
       .def_readonly("takes_number", &Operation::takes_number, "the second one is a number")
       .def_readonly("is_elementwise", &Operation::is_elementwise)
+      .def_readonly("in_messages", &Operation::in_messages, "not in programs alone")
       .def_readonly("has_gradient", &Operation::has_gradient, "one that is not 0 throughout")
       .def_readonly("is_condition", &Operation::is_condition,
                     "torch's operator gives bool, the operation 1 and 0")

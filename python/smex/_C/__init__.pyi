@@ -1377,6 +1377,11 @@ class MessageOperation:
         one that is not 0 throughout
         """
     @property
+    def in_messages(self) -> bool:
+        """
+        not in programs alone
+        """
+    @property
     def is_condition(self) -> bool:
         """
         torch's operator gives bool, the operation 1 and 0

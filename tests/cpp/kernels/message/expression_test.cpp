@@ -186,6 +186,12 @@ TEST(Operations, SayWhatTheirLinesSay) {
   EXPECT_TRUE(operation_of(MessageOp::kSelect).has_gradient);
   EXPECT_STREQ(operation_of(MessageOp::kSelect).torch, "");
   EXPECT_FALSE(operation_of(MessageOp::kSumLast).is_elementwise);
+  EXPECT_TRUE(operation_of(MessageOp::kSumLast).in_messages);
+  EXPECT_FALSE(operation_of(MessageOp::kMaxLast).in_messages);
+}
+
+TEST(ParseMessage, HasNoOperationsOfPrograms) {
+  EXPECT_THROW(parse_message("max_last(u0)"), std::invalid_argument);
 }
 
 // ---- simplification ----

@@ -121,7 +121,8 @@ TEST(PointwiseCuda, LongProgramsAreNotTaken) {
   std::string text = "exp(x0)";
   for (int i = 1; i <= DevicePointwise::kMaxInstructions; ++i)
     text += "; exp(x" + std::to_string(i) + ")";
-  EXPECT_FALSE(fits_device(parse_pointwise(text + " > x1", 1)));
+  text += " > x" + std::to_string(DevicePointwise::kMaxInstructions + 1);
+  EXPECT_FALSE(fits_device(parse_pointwise(text, 1)));
   EXPECT_TRUE(fits_device(parse_pointwise(kProgram, 3)));
 }
 

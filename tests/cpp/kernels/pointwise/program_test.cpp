@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <memory>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 
@@ -20,6 +23,12 @@ std::string error_of(const std::string& text, int num_operands = 2) {
     return error.what();
   }
   return "";
+}
+
+std::string operations_of(const PointwiseProgram& program) {
+  std::string ops;
+  for (const Instruction& step : program.code) ops += operation_of(step.op).name + std::string(" ");
+  return ops;
 }
 
 TEST(PointwiseProgram, ReadsCalls) {
@@ -46,11 +55,7 @@ TEST(PointwiseProgram, ValuesThatAreDoneGiveTheirSlots) {
 TEST(PointwiseProgram, ReadsFormulas) {
   const PointwiseProgram program =
       parse_pointwise("1 - sigmoid(x0); x2 * sigmoid(x0) + x1 * 1 > x3 x1", 2);
-  std::string ops;
-  for (const Instruction& step : program.code) {
-    ops += std::string(operation_of(step.op).name) + " ";
-  }
-  EXPECT_EQ(ops, "sigmoid sub mul add ");
+  EXPECT_EQ(operations_of(program), "sigmoid sub mul add ");
   EXPECT_EQ(program.outs[1], 1);
   EXPECT_EQ(program.code[1].a, -1);  // the number 1
   EXPECT_EQ(program.code[1].value, 1);
@@ -62,6 +67,29 @@ TEST(PointwiseProgram, TakesNumbersAsArguments) {
   EXPECT_EQ(program.code[0].value, -0.5);
   EXPECT_EQ(program.code[0].b, -1);
   EXPECT_EQ(program.code[1].value, 3);
+}
+
+TEST(PointwiseProgram, TellsWhatNeedsWholeRows) {
+  EXPECT_FALSE(parse_pointwise("exp(x0) > x1", 1).by_rows);
+  EXPECT_TRUE(parse_pointwise("exp(x0) > x1:1", 1).by_rows);
+  EXPECT_TRUE(parse_pointwise("max_last(x0); x0 - x1 > x2", 1).by_rows);
+  EXPECT_FALSE(parse_pointwise("sum_last(x0); exp(x0) > x2", 1).by_rows);  // is not needed
+  const PointwiseProgram program = parse_pointwise("sum_last(x0); less(x1, 0) > x1:1 x2:1? x1", 1);
+  EXPECT_EQ(program.columns, (std::vector<bool>{true, true, false}));
+  EXPECT_EQ(program.conditions, (std::vector<bool>{false, true, false}));
+}
+
+// What is added up is no value by itself, if it is a product and nothing else reads it.
+TEST(PointwiseProgram, AddsUpProducts) {
+  const PointwiseProgram dot = parse_pointwise("x0 * x1; sum_last(x2) > x3", 2);
+  EXPECT_EQ(operations_of(dot), "sum_last ");
+  EXPECT_EQ(dot.code[0].a, 0);
+  EXPECT_EQ(dot.code[0].b, 1);
+  EXPECT_EQ(operations_of(parse_pointwise("sum_last(pow(x0, 2)) > x1", 1)), "sum_last ");
+  EXPECT_EQ(operations_of(parse_pointwise("dot(x0, x1) > x2", 2)), "sum_last ");
+  EXPECT_EQ(operations_of(parse_pointwise("x0 * x1; sum_last(x2) > x3 x2", 2)), "mul sum_last ");
+  EXPECT_EQ(operations_of(parse_pointwise("sum_last(x0 * 3) > x1", 1)), "mul sum_last ");
+  EXPECT_EQ(operations_of(parse_pointwise("sum_last(pow(x0, 3)) > x1", 1)), "pow sum_last ");
 }
 
 TEST(PointwiseProgram, SaysWhatIsWrong) {
@@ -78,7 +106,9 @@ TEST(PointwiseProgram, SaysWhatIsWrong) {
       {"exp(u0) > x2", "expected a value such as x0 at position 4, found \"u0) > x2\""},
       {"pow(x0, x1) > x2",
        "expected a number as the second argument at position 0, found \"pow(x0, x1) \""},
-      {"x0 + sum_last(x0) > x2", "there is no element-wise operation \"sum_last\""},
+      {"x0 + 1 > x2:2", "expected '1' at position 12, found \"2\""},
+      {"x0 + 1 > x2? :1",
+       "expected an operand, a number or a function at position 13, found \":1\""},
       {"exp(x2) > x2", "expected the number of a value below 2, found \"2\""},
       {"exp(x0) > x1? ?",
        "expected an operand, a number or a function at position 14, found \"?\""},
@@ -191,6 +221,99 @@ TEST(PointwiseKernel, ReadsOneNumberForARow) {
         ASSERT_NEAR(found[r * width + c], wanted, 1e-5f * (1 + std::abs(wanted))) << width;
         ASSERT_EQ(turned[c * kRows + r], column[r]);
       }
+    }
+  }
+}
+
+/// Rows of numbers, and what is known of each.
+struct Rows {
+  int64_t width;
+  std::vector<double> numbers;
+
+  explicit Rows(int64_t rows, int64_t width) : width(width), numbers(rows * width) {
+    for (size_t i = 0; i < numbers.size(); ++i)
+      numbers[i] = std::sin(0.7 * static_cast<double>(i)) + static_cast<double>(1 + i % 3);
+  }
+  const double* row(int64_t r) const { return numbers.data() + r * width; }
+  double sum(int64_t r) const { return std::accumulate(row(r), row(r) + width, 0.0); }
+  double max(int64_t r) const { return *std::max_element(row(r), row(r) + width); }
+  double squares(int64_t r) const {
+    return std::inner_product(row(r), row(r) + width, row(r), 0.0);
+  }
+};
+
+// Blocks hold several short rows, the last one fewer, or one that is longer than a block.
+TEST(PointwiseKernel, AddsUpRows) {
+  const PointwiseProgram program = parse_pointwise(
+      "sum_last(x0 * x0); sqrt(x2); x0 / x3 * x1 - max_last(x0); 2; less(x2, 1) > x4 x3:1 x2 x5:1 "
+      "x6:1?",
+      2);
+  for (const int64_t width : {1, 2, 3, 7, 16, 64, 100, 511, 512, 513, 2000}) {
+    for (const int64_t rows : {1, 5, 300}) {
+      const Rows x(rows, width);
+      const std::vector<double> weight(width, 0.5);
+      std::vector<double> found(rows * width), roots(rows), squares(found.size()), twos(rows);
+      const auto less = std::make_unique<bool[]>(rows);
+      Tensors<double> tensors;
+      const int64_t repeated = width == 1 ? 1 : 0;
+      tensors.add(found.data(), 1, width);
+      tensors.add(roots.data(), repeated, 1);
+      tensors.add(squares.data(), 1, width);
+      tensors.add(twos.data(), repeated, 1);
+      tensors.add(less.get(), repeated, 1);
+      tensors.add(x.numbers.data(), 1, width);
+      tensors.add(weight.data(), 1, 0);
+      tensors.run(program, width, rows);
+      for (int64_t r = 0; r < rows; ++r) {
+        const double root = std::sqrt(x.squares(r));
+        ASSERT_NEAR(roots[r], root, 1e-12 * root);
+        ASSERT_EQ(twos[r], 2);
+        ASSERT_EQ(less[r], x.squares(r) < 1);
+        for (int64_t c = 0; c < width; ++c) {
+          const int64_t i = r * width + c;
+          ASSERT_NEAR(found[i], x.numbers[i] / root * 0.5 - x.max(r), 1e-12) << width << " " << i;
+          ASSERT_NEAR(squares[i], root * root, 1e-12 * root * root);
+        }
+      }
+    }
+  }
+}
+
+// What repeats along a row is added up as often as it is there.
+TEST(PointwiseKernel, AddsUpWhatRepeats) {
+  const PointwiseProgram program = parse_pointwise(
+      "sum_last(x0); max_last(x0); sum_last(x0 * x0); sum_last(x0 * x1) > x2 x3 x4 x5", 2);
+  constexpr int64_t kRows = 3, kWidth = 40;
+  const std::vector<float> column = {2, -3, 0.5};
+  const std::vector<float> ones(kRows * kWidth, 1);
+  std::vector<std::vector<float>> found(4, std::vector<float>(ones.size()));
+  Tensors<float> tensors;
+  for (auto& out : found) tensors.add(out.data(), 1, kWidth);
+  tensors.add(column.data(), 0, 1);
+  tensors.add(ones.data(), 1, kWidth);
+  tensors.run(program, kWidth, kRows);
+  for (size_t i = 0; i < ones.size(); ++i) {
+    const float x = column[i / kWidth];
+    ASSERT_EQ(found[0][i], kWidth * x);
+    ASSERT_EQ(found[1][i], x);
+    ASSERT_EQ(found[2][i], kWidth * x * x);
+    ASSERT_EQ(found[3][i], kWidth * x);
+  }
+}
+
+TEST(PointwiseKernel, TheLargestOfANaNIsANaN) {
+  const PointwiseProgram program = parse_pointwise("max_last(x0) > x1", 1);
+  for (const int64_t width : {1, 5, 16, 40, 700}) {
+    for (int64_t at = 0; at < width; at += 1 + width / 9) {
+      std::vector<float> x(width, -INFINITY), found(width);
+      Tensors<float> tensors;
+      tensors.add(found.data(), 1, width);
+      tensors.add(x.data(), 1, width);
+      tensors.run(program, width, 1);
+      ASSERT_EQ(found[0], -INFINITY);
+      x[at] = NAN;
+      tensors.run(program, width, 1);
+      ASSERT_TRUE(std::isnan(found[0]) && std::isnan(found[width - 1])) << width << " " << at;
     }
   }
 }

@@ -91,5 +91,5 @@ def test_every_operation_is_documented():
     page = (Path(__file__).parents[4] / "docs" / "message_passing.md").read_text()
     section = page.partition("## The operators below")[2]
     for operation in message_operations():
-        if not operation.sign:
+        if not operation.sign and operation.in_messages:
             assert re.search(rf"[` ]{operation.name}[`( ]", section), operation.name

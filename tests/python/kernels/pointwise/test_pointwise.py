@@ -114,6 +114,72 @@ def test_operands_of_all_layouts(rows):
     torch.testing.assert_close(found, wanted)
 
 
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("columns", [1, 5, 64, 600])
+@pytest.mark.parametrize("rows", [0, 1, 3, 700])
+def test_along_rows_of_all_layouts(rows, columns, device):
+    whole = numbers(rows, 4, columns)
+    part = numbers(rows, 4, 2 * columns)[:, :, ::2]
+    column, one = numbers(rows, 1, 1), numbers()
+    shared, row = numbers(4, columns), numbers(columns)
+    inner = numbers(rows, 4, 1)
+    turned = numbers(columns, rows, 4).permute(1, 2, 0)
+    repeated = numbers(rows, 4, 1).expand(rows, 4, columns)
+    operands = [whole, part, column, shared, row, inner, turned, repeated, one]
+    operands = [x.to(device) for x in operands]
+    whole, part, column, shared, row, inner, turned, repeated, one = operands
+    code = (
+        "sum_last(x0 * x1) + x2; x9 * x3 + max_last(x6); sum_last(x4) / (1 + x5 * x5);"
+        "sum_last(x7); sum_last(x8); less(x9, x10) > x9:1 x10 x11:1 x12 x13:1 x14? x14:1?"
+    )
+    first = (whole * part).sum(-1, keepdim=True) + column
+    second = first * shared + turned.amax(-1, keepdim=True)
+    wanted = [
+        first,
+        second,
+        row.sum() / (1 + inner * inner),
+        repeated.sum(-1, keepdim=True).expand_as(whole),
+        one.expand(rows, 4, 1) * columns,
+        first < second,
+        (first < second)[:, :, :1],
+    ]
+    found = torch.ops.smex.pointwise(operands, code)
+    for one, other in zip(found, wanted):
+        torch.testing.assert_close(one, other)
+    outs = [torch.empty_like(x).transpose(0, 1).contiguous().transpose(0, 1) for x in wanted]
+    torch.ops.smex.pointwise_into(operands, code, outs)
+    for one, other in zip(outs, found):
+        assert torch.equal(one, other)
+    meta = torch.ops.smex.pointwise([x.to("meta") for x in operands], code)
+    assert [(x.shape, x.dtype) for x in meta] == [(x.shape, x.dtype) for x in found]
+
+
+@pytest.mark.parametrize("shape", [(), (6,), (1,), (3, 5)])
+def test_along_rows_of_few_dimensions(shape):
+    x = numbers(*shape)
+    found = torch.ops.smex.pointwise([x], "sum_last(x0); max_last(x0); x0 - x2 > x1 x1:1 x3")
+    size = shape[-1] if shape else 1
+    total = x.view(-1, size).sum(1, keepdim=True)
+    top = x.view(-1, size).amax(1, keepdim=True)
+    torch.testing.assert_close(found[0], total.expand(-1, size).reshape(shape))
+    torch.testing.assert_close(found[1], total.reshape(*shape[:-1], 1) if shape else total[0, 0])
+    torch.testing.assert_close(found[2], (x.view(-1, size) - top).reshape(shape))
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), TYPES)
+@pytest.mark.parametrize("rows", [3, 600])
+def test_results_along_rows_in_place(rows, dtype, tolerance):
+    x, weight = numbers(rows, 100, dtype=dtype), numbers(100, dtype=dtype, seed=1)
+    exact = x.double()
+    wanted = torch.nn.functional.layer_norm(exact, (100,), weight.double())
+    code = "x0 - sum_last(x0) / 100; x2 / sqrt(sum_last(x2 * x2) / 100 + 1e-5) * x1 > x3"
+    torch.ops.smex.pointwise_into([x, weight], code, [x])
+    torch.testing.assert_close(x.double(), wanted, rtol=tolerance, atol=4 * tolerance)
+
+
 def test_results_into_memory():
     a, b = numbers(6, 5), numbers(6, 5, seed=1)
     into = numbers(6, 12)
@@ -160,7 +226,7 @@ def test_mistakes(operands, code, error, text):
         torch.ops.smex.pointwise(tensors, code)
 
 
-@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(("dtype", "tolerance"), TYPES)
 def test_bools(dtype, tolerance, device):
     x, y = (numbers(7, 33, dtype=dtype, seed=i).to(device) for i in range(2))
@@ -195,3 +261,5 @@ def test_mistakes_of_types_and_results():
         torch.ops.smex.pointwise_into([x], "exp(x0) > x1", [x, x])
     with pytest.raises(ValueError, match="expected a result of shape"):
         torch.ops.smex.pointwise_into([x], "exp(x0) > x1", [x[:1]])
+    with pytest.raises(ValueError, match=r"expected a result of shape \[2, 1\], found \[2, 3\]"):
+        torch.ops.smex.pointwise_into([x], "sum_last(x0) > x1:1", [x])
