@@ -33,6 +33,10 @@ struct EdgeTensors {
   }
 };
 
+/// Whether a list has edges, of which there are two tensors or three: one alone stands for none,
+/// as AOTInductor calls an operator with None in place of an empty list.
+inline bool are_given(at::TensorList edges) { return edges.size() > 1; }
+
 /// Checks the tensors of a list of edges: number, types, shapes and devices.
 void check_edges(const char* op, at::TensorList tensors);
 

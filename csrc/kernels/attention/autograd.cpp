@@ -2,6 +2,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
+#include "edges/tensors.h"
 #include "kernels/attention/operator.h"
 #include "kernels/attention/steps.h"
 #include "kernels/message/gradients.h"
@@ -19,7 +20,8 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
                             at::TensorList in_edges, at::TensorList out_edges,
                             const std::string& score) {
     at::AutoDispatchBelowADInplaceOrView guard;
-    TORCH_CHECK_VALUE(!out_edges.empty(), kAttention, ": the gradient needs out_edges, found none");
+    TORCH_CHECK_VALUE(are_given(out_edges), kAttention,
+                      ": the gradient needs out_edges, found none");
     const at::Tensor out = call_attention(in_edges, out_edges, score, operands, value);
     variable_list kept(operands.begin(), operands.end());
     kept.push_back(value);

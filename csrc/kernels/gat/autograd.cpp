@@ -2,6 +2,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
+#include "edges/tensors.h"
 #include "kernels/gat/operator.h"
 #include "kernels/message/gradients.h"
 
@@ -17,7 +18,7 @@ class GatFunction : public torch::autograd::Function<GatFunction> {
                                const at::Tensor& right, const at::Tensor& value,
                                at::TensorList in_edges, at::TensorList out_edges, double slope) {
     at::AutoDispatchBelowADInplaceOrView guard;
-    TORCH_CHECK_VALUE(!out_edges.empty(), kGat, ": the gradient needs out_edges, found none");
+    TORCH_CHECK_VALUE(are_given(out_edges), kGat, ": the gradient needs out_edges, found none");
     const auto [out, log_sum] = call_gat(in_edges, out_edges, left, right, value, slope);
     variable_list kept = {left, right, value, out, log_sum};
     kept.insert(kept.end(), in_edges.begin(), in_edges.end());

@@ -144,7 +144,7 @@ void save_call(torch::autograd::AutogradContext* ctx, const char* op, const Mess
   for (const at::Tensor& x : operands) wanted.push_back(x.requires_grad());
   for (const Message& read : operands_of(message)) {
     const bool back = read->target == Target::kSource && wanted[read->operand] && needs_out_edges;
-    TORCH_CHECK_VALUE(!back || !out_edges.empty(), op, ": the gradient of ", to_string(read),
+    TORCH_CHECK_VALUE(!back || are_given(out_edges), op, ": the gradient of ", to_string(read),
                       " needs out_edges, found none");
   }
   const std::vector<bool> needed = needed_operands(message, wanted, operands);

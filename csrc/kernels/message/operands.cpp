@@ -51,7 +51,7 @@ void check_operands(const char* op, const Message& message, at::TensorList edges
     if (read->target == Target::kShared)
       TORCH_CHECK_VALUE(x.sym_size(0) == 1, op, ": operand ", to_string(read),
                         " is shared by all edges and has 1 row, found ", x.sym_size(0));
-    if (read->target == Target::kSource && !out_edges.empty())
+    if (read->target == Target::kSource && are_given(out_edges))
       TORCH_CHECK_VALUE(x.sym_size(0) == out_edges[0].sym_size(0) - 1, op, ": operand ",
                         to_string(read), " has ", x.sym_size(0), " rows, but there are ",
                         out_edges[0].sym_size(0) - 1, " source nodes");

@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "edges/tensors.h"
 #include "kernels/message/gradients.h"
 #include "kernels/typed/operator.h"
 
@@ -50,7 +51,7 @@ class TypedFunction : public torch::autograd::Function<TypedFunction> {
   static at::Tensor forward(AutogradContext* ctx, at::TensorList /*tensors*/, const Roles& given,
                             Role result, const TypedEdges& by) {
     at::AutoDispatchBelowADInplaceOrView guard;
-    TORCH_CHECK_VALUE(!by.out_edges.empty() || !given[kX].requires_grad(), name_of(result),
+    TORCH_CHECK_VALUE(are_given(by.out_edges) || !given[kX].requires_grad(), name_of(result),
                       ": the gradient of x needs out_edges, found none");
     variable_list kept(given.begin(), given.end());
     kept.push_back(by.types);

@@ -1,6 +1,8 @@
-"""Writes GraphSAGE as TorchScript, a graph, and results of sampled nodes for `main.cpp`.
+"""Writes GraphSAGE for C++, a graph, and results of sampled nodes for `main.cpp`.
 
-python examples/cpp/graphsage/export.py FOLDER
+python examples/cpp/graphsage/export.py FOLDER [--compiled]
+
+As TorchScript, or with --compiled as machine code by AOTInductor, which needs a C++ compiler.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ class GraphSAGE(nn.Module):
 
 
 class OfTensors(nn.Module):
-    """The same of the blocks' tensors: TorchScript has no graphs."""
+    """The same of the blocks' tensors: neither kind of program has graphs."""
 
     def __init__(self, model: GraphSAGE) -> None:
         super().__init__()
@@ -48,9 +50,24 @@ class OfTensors(nn.Module):
         return self.model([first, second], targets, x)
 
 
+def script_for(example: tuple[Tensor, ...], module: nn.Module, path: pathlib.Path) -> None:
+    """Writes TorchScript."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", torch.jit.TracerWarning)  # of checks of shapes
+        torch.jit.trace(module, example, check_trace=False).save(path)
+
+
+def compile_for(example: tuple[Tensor, ...], module: nn.Module, path: pathlib.Path) -> None:
+    """Writes a program for any numbers of nodes and edges, compiled."""
+    sizes = ({0: torch.export.Dim.DYNAMIC},) * len(example)
+    program = torch.export.export(module, example, dynamic_shapes=sizes)
+    torch._inductor.aoti_compile_and_package(program, package_path=str(path))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--compiled", action="store_true", help="by AOTInductor")
     options = parser.parse_args()
 
     torch.manual_seed(0)
@@ -70,13 +87,14 @@ def main() -> None:
     # The trace is of other sizes than what C++ calls it with.
     inputs, _, blocks = sampler.sample(g, seeds[:20])
     structure = [part for block in blocks for part in block.adj_tensors("csc")[:2]]
-    # Without gradients, whose edges would be made of sizes of this batch.
-    with torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", torch.jit.TracerWarning)  # of checks of shapes
-        script = torch.jit.trace(OfTensors(model), (*structure, x[inputs]), check_trace=False)
-
+    example = (*structure, x[inputs])
     options.folder.mkdir(parents=True, exist_ok=True)
-    script.save(options.folder / "model.pt")
+    # Without gradients, whose edges would be made of sizes of this batch.
+    with torch.no_grad():
+        if options.compiled:
+            compile_for(example, OfTensors(model), options.folder / "model.pt2")
+        else:
+            script_for(example, OfTensors(model), options.folder / "model.pt")
     torch.save([source, target, x, seeds], options.folder / "inputs.pt")
     torch.save([expected], options.folder / "expected.pt")
 

@@ -45,6 +45,11 @@ def integer(value: Any) -> int | None:
         return None
 
 
+def number_of(value: Any) -> int:
+    """Returns a number of nodes as one of Python; one that torch.export leaves open stays open."""
+    return value if isinstance(value, torch.SymInt) else int(value)  # type: ignore[return-value]
+
+
 def check_range(ids: Tensor, size: int, what: str) -> None:
     """Raise unless all ids are at least 0 and below ``size``; not under torch.compile."""
     if torch.compiler.is_compiling() or ids.numel() == 0:

@@ -371,18 +371,19 @@ def test_other_inputs(inputs, text, runner, files):
     refused(runner, files, f'Model::forward of "{files / "model.smex"}": {text}')
 
 
-@pytest.mark.costly(cases=3)
+@pytest.mark.costly(cases=4)
 @pytest.mark.parametrize(
-    ("name", "inputs", "said"),
+    ("name", "options", "inputs", "said"),
     [
-        ("transformer", ["model.smex", "inputs.pt"], "4 workers, result of [8, 32, 101]\n"),
-        ("graphsage", ["model.pt", "inputs.pt"], "are drawn, result of [112, 7]\n"),
-        ("tree_lstm", ["inputs.pt"], "128 vertices in 10 tasks\n"),
+        ("transformer", [], ["model.smex", "inputs.pt"], "4 workers, result of [8, 32, 101]\n"),
+        ("graphsage", [], ["model.pt", "inputs.pt"], "are drawn, result of [112, 7]\n"),
+        ("graphsage", ["--compiled"], ["model.pt2", "inputs.pt"], "drawn, result of [112, 7]\n"),
+        ("tree_lstm", [], ["inputs.pt"], "128 vertices in 10 tasks\n"),
     ],
 )
-def test_examples(name, inputs, said, programs, tmp_path):
+def test_examples(name, options, inputs, said, programs, tmp_path):
     source = EXAMPLES / name / "export.py"
-    subprocess.run([sys.executable, source, tmp_path], check=True, capture_output=True)
+    subprocess.run([sys.executable, source, tmp_path, *options], check=True, capture_output=True)
     files = [tmp_path / file for file in (*inputs, "outputs.pt")]
     program = programs / "examples" / name / name
     done = subprocess.run([program, *files], capture_output=True, text=True)

@@ -17,7 +17,7 @@ from smex.graph.features.frame import Frame
 from smex.graph.structure import edge_data
 from smex.graph.structure.edge_data import EdgeData, RawEdges
 from smex.graph.structure.relation import Relation
-from smex.graph.words import CanonicalType
+from smex.graph.words import CanonicalType, number_of
 
 _Kind = TypeVar("_Kind", bound=GraphCore)
 
@@ -157,14 +157,20 @@ def sizes_of(
     for canonical, data in edges.items():
         for side in sides:
             number = data.num_src if side == 0 else data.num_dst
-            needed[canonical[side]] = max(needed.get(canonical[side], 0), number)
+            ntype = canonical[side]
+            if number is None and ntype not in (given or {}):
+                raise SmexValueError(
+                    f'{op}: expected the number of nodes of type "{ntype}" under torch.export, '
+                    "which does not know ids; give it, such as num_nodes=x.shape[0]"
+                )
+            needed[ntype] = max(needed.get(ntype, 0), 0 if number is None else number)
     for ntype, number in (given or {}).items():
         if number < needed.get(ntype, 0):
             raise SmexValueError(
                 f'{op}: the number of nodes of type "{ntype}" must be above the largest id '
                 f"{needed[ntype] - 1}, found {number}"
             )
-    sizes = needed | {t: int(n) for t, n in (given or {}).items()}
+    sizes = needed | {t: number_of(n) for t, n in (given or {}).items()}
     return {ntype: sizes[ntype] for ntype in sorted(sizes)}
 
 

@@ -13,7 +13,7 @@ from smex.graph.features.column import Owner
 from smex.graph.features.frame import Frame
 from smex.graph.structure.edge_data import id_beyond
 from smex.graph.structure.relation import Relation
-from smex.graph.words import CanonicalType, EdgeType, check_range, counted, quoted
+from smex.graph.words import CanonicalType, EdgeType, check_range, counted, number_of, quoted
 from smex.text import near_words
 
 
@@ -67,13 +67,13 @@ class GraphCore:
     ):
         self._is_block = dst_num_nodes is not None
         self._relations = dict(relations)
-        self._src_num_nodes = {t: int(n) for t, n in num_nodes.items()}
+        self._src_num_nodes = {t: number_of(n) for t, n in num_nodes.items()}
         sides = ("source node", "destination node") if self._is_block else ("node", "node")
         self._src_frames = _frames(sides[0], self._src_num_nodes, src_frames)
         if dst_num_nodes is None:
             self._dst_num_nodes, self._dst_frames = self._src_num_nodes, self._src_frames
         else:
-            self._dst_num_nodes = {t: int(n) for t, n in dst_num_nodes.items()}
+            self._dst_num_nodes = {t: number_of(n) for t, n in dst_num_nodes.items()}
             self._dst_frames = _frames(sides[1], self._dst_num_nodes, dst_frames)
         edges = {canonical: r.num_edges for canonical, r in self._relations.items()}
         self._edge_frames = _frames("edge", edges, edge_frames)

@@ -24,7 +24,7 @@ def sum_of_products(
     The factors are part of the kernel, unless rows are so narrow that they have fewer numbers than
     there are edges: then it is cheaper to multiply rows than to read factors edge by edge, in the
     gradient too. On GPUs it always is, where sums of rows have a kernel that messages of several
-    operands have not.
+    operands have not. A program for other sizes than those it was exported with takes the kernel.
 
     Args:
         relation: the edges.
@@ -34,7 +34,11 @@ def sum_of_products(
     if source.device.type == "cuda":
         multiplies_rows = source.dtype != torch.float16  # sums of which do not fit
     else:
-        multiplies_rows = source.numel() <= relation.num_edges and source.dtype.itemsize >= 4
+        numbers = source.numel()
+        is_open = isinstance(numbers, torch.SymInt) and torch.compiler.is_exporting()
+        multiplies_rows = (
+            not is_open and numbers <= relation.num_edges and source.dtype.itemsize >= 4
+        )
     text, operands = "u0", [source]
     after: Tensor | None = None
     for target, factor in factors:

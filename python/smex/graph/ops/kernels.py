@@ -116,12 +116,20 @@ def check_sources(relation: Relation, message: Message | str, operands: Sequence
 
 
 def edges_of_gradient(relation: Relation, operands: Sequence[Tensor]) -> list[Tensor]:
-    """Returns the edges by source where a gradient will need them, else an empty list."""
+    """Returns the edges by source where a gradient will need them, else none."""
     if torch.is_grad_enabled():
         for operand in operands:
             if operand.requires_grad:
                 return relation.out_edges()
-    return []
+    return no_edges(relation.in_edges())
+
+
+def no_edges(edges: Sequence[Tensor]) -> list[Tensor]:
+    """Returns what the operators take for none, of the type of edges.
+
+    AOTInductor calls with None where a list is empty.
+    """
+    return [edges[0].new_empty(0)] if torch.compiler.is_exporting() else []
 
 
 # ---- dtypes that the kernels do not have ----

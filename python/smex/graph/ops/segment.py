@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexTypeError, SmexValueError
-from smex.graph.ops.kernels import REDUCERS
+from smex.graph.ops.kernels import REDUCERS, no_edges
 
 
 def segment_reduce(seglen: Tensor, value: Tensor, reducer: str = "sum") -> Tensor:
@@ -36,8 +36,9 @@ def segment_reduce(seglen: Tensor, value: Tensor, reducer: str = "sum") -> Tenso
         return _reduce_plainly(seglen, value, reducer)
     ops = torch.ops.smex
     if reducer in ("sum", "mean"):
-        return ops.spmm.default(edges, [], "e0", reducer, [value])
-    return ops.spmm_extremum.default(edges, [], "e0", reducer, [value], True, False)[0]
+        return ops.spmm.default(edges, no_edges(edges), "e0", reducer, [value])
+    none = no_edges(edges)
+    return ops.spmm_extremum.default(edges, none, "e0", reducer, [value], True, False)[0]
 
 
 def _reduce_plainly(seglen: Tensor, value: Tensor, reducer: str) -> Tensor:

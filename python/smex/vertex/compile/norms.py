@@ -126,15 +126,16 @@ _PLACES = {
 
 
 def call_by_rows(node: fx.Node) -> fx.Node | None:
-    """Returns the call that makes a value along rows as a program can, or None.
+    """Returns the call along rows that makes a value and that a program can make, or None.
 
-    The call itself, where the value is one of several results.
+    Of several results, and of the call that has them, that call.
     """
-    is_result = node.target is operator.getitem
-    call: Any = node.args[0] if is_result else node
-    if not isinstance(call, fx.Node) or rows_of(call) is None:
-        return None
-    return call if is_result == (call.target in _NORMS) or node is call else None
+    call: Any = node
+    if node.target is operator.getitem:
+        call = node.args[0]
+        if call.target not in _NORMS:
+            return None
+    return None if rows_of(call) is None else call
 
 
 def rows_of(call: fx.Node) -> Tensor | None:
@@ -145,7 +146,8 @@ def rows_of(call: fx.Node) -> Tensor | None:
     if call.target not in _REDUCING and call.target not in _SOFTMAX and call.target not in _NORMS:
         return None
     is_backward = call.target is aten.native_layer_norm_backward.default
-    rows = call.args[1 if is_backward else 0].meta["val"]  # type: ignore[union-attr, index]
+    operand: Any = call.args[1 if is_backward else 0]
+    rows = operand.meta["val"]
     size = rows.shape[-1] if rows.ndim > 1 else 1
     is_known = rows.device.type == "cpu" and rows.dtype in TYPES and isinstance(size, int)
     if not is_known or not 1 < size <= LONGEST or not _is_along_last(call, rows):
@@ -154,30 +156,35 @@ def rows_of(call: fx.Node) -> Tensor | None:
 
 
 def _is_along_last(call: fx.Node, rows: Tensor) -> bool:
-    target, args, kwargs = call.target, call.args, dict(call.kwargs)
+    """Returns whether a call computes along the last dimension alone, and no more than that."""
+    target: Any = call.target
+    args: Any = call.args
     if target is aten.native_layer_norm_backward.default:
-        return len(args[2]) == 1 and list(args[7]) == [True, False, False]  # type: ignore
+        return len(args[2]) == 1 and list(args[7]) == [True, False, False]
     if target is aten.native_layer_norm.default:
-        return len(args[1]) == 1  # type: ignore[arg-type]
-    last = (-1, rows.ndim - 1)
+        return len(args[1]) == 1
     place = _PLACES.get(target, 1)
+    if len(args) <= place:
+        return False
     if target in _SOFTMAX:
-        wanted = rows.dtype if place == 2 else False
-        return args[place] in last and args[place + 1] == wanted
-    kwargs.pop("correction", None)
-    keeps = kwargs.pop("keepdim", args[place + 1] if len(args) > place + 1 else False)
-    dims = args[place] if len(args) > place else None
-    is_plain = target is not aten.linalg_vector_norm.default or args[1] == 2
-    return is_plain and keeps is True and dims in ([-1], [rows.ndim - 1]) and not kwargs
+        of_type = rows.dtype if place == 2 else False
+        return args[place] in (-1, rows.ndim - 1) and bool(args[place + 1] == of_type)
+    others = {name: x for name, x in call.kwargs.items() if name != "correction"}
+    keeps = others.pop("keepdim", args[place + 1] if len(args) > place + 1 else False)
+    is_euclidean = target is not aten.linalg_vector_norm.default or args[1] == 2
+    is_last = args[place] in ([-1], [rows.ndim - 1])
+    return is_euclidean and is_last and keeps is True and not others
 
 
 def formula_by_rows(node: fx.Node, values: Callable[[fx.Node], Formula]) -> Term:
     """Returns what a value is for which there is a call by rows."""
     call: Any = call_by_rows(node)
-    size = rows_of(call).shape[-1]  # type: ignore[union-attr]
+    rows: Any = rows_of(call)
+    args: Any
     args, kwargs = fx.map_arg((call.args, call.kwargs), values)
+    size, place = rows.shape[-1], node.args[-1]
     if call.target in _NORMS:
-        return _NORMS[call.target](size, *args, **kwargs)[node.args[1]]  # type: ignore[index]
+        return _NORMS[call.target](size, *args, **kwargs)[place]  # type: ignore[index]
     return {**_REDUCING, **_SOFTMAX}[call.target](size, *args, **kwargs)
 
 
@@ -190,17 +197,16 @@ def split_gradients(joint: Joint) -> None:
     for node in list(joint.graph.nodes):
         if node.target is not aten.native_layer_norm_backward.default:
             continue
-        *rest, mask = node.args
-        value, users = node.meta["val"], list(node.users)
-        node.args = (*rest, [True, False, False])
-        rows, is_summed = rows_of(node), any(mask[1:])  # type: ignore[index]
-        if rows is None or (is_summed and rows.shape[-1] > WIDEST_KEPT and not _is_kept(rest[0])):
-            node.args = (*rest, mask)
-            continue
-        if not is_summed:
+        args: Any = node.args
+        mask, value, users = args[-1], node.meta["val"], list(node.users)
+        node.args = (*args[:-1], [True, False, False])
+        rows = rows_of(node)
+        if rows is None or not any(mask[1:]) or _is_better_together(args[0], rows):
+            node.args = args
             continue
         with joint.graph.inserting_before(node):
-            sums = joint.graph.call_function(node.target, (*rest, [False, *mask[1:]]))  # type: ignore
+            of_sums = (*args[:-1], [False, *mask[1:]])
+            sums = joint.graph.call_function(aten.native_layer_norm_backward.default, of_sums)
         node.meta["val"], sums.meta["val"] = (value[0], None, None), (None, *value[1:])
         for use in users:
             if use.args[1] != 0:
@@ -209,9 +215,9 @@ def split_gradients(joint: Joint) -> None:
             joint.graph.erase_node(node)
 
 
-def _is_kept(grad: Any) -> bool:
-    """Returns whether a gradient is there for all rows in the end, for the sake of others."""
-    if grad.op == "placeholder":
-        return True
+def _is_better_together(grad: fx.Node, rows: Tensor) -> bool:
+    """Returns whether the gradient of rows would be kept for sums over them alone, and is large."""
+    if grad.op == "placeholder" or rows.shape[-1] <= WIDEST_KEPT:
+        return False
     readers = [user for one in (grad, *filter(is_view, grad.users)) for user in one.users]
-    return any(user.target is aten.mm.default for user in readers)
+    return all(user.target is not aten.mm.default for user in readers)
