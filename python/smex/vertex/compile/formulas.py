@@ -100,6 +100,54 @@ def _clamp(x: Formula, min: Formula | None = None, max: Formula | None = None) -
     return above if max is None else term("minimum", max, above)
 
 
+def _elu(x: Formula, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Formula:
+    below = term("*", term("expm1", term("*", x, input_scale)), alpha * scale)
+    return _where(term("less", 0, x), term("*", x, scale), below)
+
+
+def _elu_backward(
+    grad: Formula, alpha: float, scale: float, input_scale: float, of_result: bool, x: Formula
+) -> Formula:
+    slope = term("*", term("exp", term("*", x, input_scale)), alpha * scale * input_scale)
+    below = term("*", grad, slope)
+    if of_result:
+        below = term("*", term("*", grad, input_scale), term("+", x, alpha * scale))
+    return _where(term("less", 0, x), term("*", grad, scale), below)
+
+
+def _hardsigmoid(x: Formula) -> Term:
+    return term("/", _clamp(term("+", x, 3), 0, 6), 6)
+
+
+def _hardsigmoid_backward(grad: Formula, x: Formula) -> Term:
+    inside = term("select", term("less", -3, x), term("less", x, 3))
+    return term("select", inside, term("/", grad, 6))
+
+
+def _hardswish(x: Formula) -> Term:
+    return term("/", term("*", x, _clamp(term("+", x, 3), 0, 6)), 6)
+
+
+def _hardswish_backward(grad: Formula, x: Formula) -> Formula:
+    inside = term("*", grad, term("+", term("/", x, 3), 0.5))
+    return _where(term("less_equal", x, -3), 0.0, _where(term("less_equal", 3, x), grad, inside))
+
+
+def _mish(x: Formula) -> Term:
+    return term("*", x, term("tanh", term("softplus", x)))
+
+
+def _mish_backward(grad: Formula, x: Formula) -> Term:
+    share = term("tanh", term("softplus", x))
+    slope = term("*", term("*", x, term("sigmoid", x)), _one_minus(term("*", share, share)))
+    return term("*", grad, term("+", share, slope))
+
+
+def _softplus_backward(grad: Formula, x: Formula, beta: float, threshold: float) -> Formula:
+    x = term("*", x, beta)
+    return _where(term("less", threshold, x), grad, term("*", grad, term("sigmoid", x)))
+
+
 def _hardtanh_backward(grad: Formula, x: Formula, low: float, high: float) -> Term:
     outside = term("maximum", term("less_equal", x, low), term("less_equal", high, x))
     return term("select", _one_minus(outside), grad)
@@ -162,21 +210,32 @@ _COMPOSED: dict[Any, Callable[..., Formula]] = {
     aten._to_copy.default: lambda x, dtype: x,  # of bool
     aten.add.Scalar: _sum,
     aten.add.Tensor: _sum,
+    aten.celu.default: lambda x, alpha=1: _elu(x, alpha, 1, 1 / alpha),
     aten.div.Scalar: _plain("/"),
+    aten.elu.default: _elu,
+    aten.elu_backward.default: _elu_backward,
     aten.gelu.default: _gelu,
     aten.gelu_backward.default: _gelu_backward,
+    aten.hardsigmoid.default: _hardsigmoid,
+    aten.hardsigmoid_backward.default: _hardsigmoid_backward,
+    aten.hardswish.default: _hardswish,
+    aten.hardswish_backward.default: _hardswish_backward,
     aten.hardtanh_backward.default: _hardtanh_backward,
     aten.leaky_relu.default: lambda x, slope=0.01: term("leaky_relu", x, slope),
     aten.leaky_relu_backward.default: _leaky_relu_backward,
     aten.masked_fill.Scalar: lambda x, mask, value: _where(mask, value, x),
     aten.masked_fill.Tensor: lambda x, mask, value: _where(mask, value, x),
+    aten.mish.default: _mish,
+    aten.mish_backward.default: _mish_backward,
     aten.mul.Scalar: _plain("*"),
     aten.reciprocal.default: lambda x: term("/", 1, x),
     aten.rsqrt.default: lambda x: term("/", 1, term("sqrt", x)),
     aten.rsub.Scalar: lambda a, b, alpha=1: _difference(b, a, alpha),
+    aten.sgn.default: _plain("sign"),  # of real numbers
     aten.sigmoid_backward.default: lambda grad, y: term("*", grad, term("*", _one_minus(y), y)),
     aten.silu.default: lambda x: term("*", x, term("sigmoid", x)),
     aten.silu_backward.default: _silu_backward,
+    aten.softplus_backward.default: _softplus_backward,
     aten.sub.Scalar: _difference,
     aten.sub.Tensor: _difference,
     aten.tanh_backward.default: lambda grad, y: term("*", grad, _one_minus(term("*", y, y))),
