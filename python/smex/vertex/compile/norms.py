@@ -42,11 +42,6 @@ def _squares(x: Formula) -> Term:
     return _sum(term("*", x, x))
 
 
-def _variance(size: int, x: Formula, *_: Any, correction: float | None = 1, **__: Any) -> Term:
-    freedom = size - (1 if correction is None else correction)
-    return term("/", _squares(term("-", x, _mean(x, size))), max(freedom, 0))
-
-
 def _from_max(x: Formula) -> Term:
     return term("-", x, term("max_last", x))
 
@@ -99,9 +94,7 @@ _REDUCING: dict[Any, Callable[..., Term]] = {
     aten.amax.default: lambda size, x, *_, **__: term("max_last", x),
     aten.linalg_vector_norm.default: lambda size, x, *_, **__: term("sqrt", _squares(x)),
     aten.mean.dim: lambda size, x, *_, **__: _mean(x, size),
-    aten.std.correction: lambda *args, **kwargs: term("sqrt", _variance(*args, **kwargs)),
     aten.sum.dim_IntList: lambda size, x, *_, **__: _sum(x),
-    aten.var.correction: _variance,
 }
 """Those with a result of one column."""
 
@@ -169,7 +162,7 @@ def _is_along_last(call: fx.Node, rows: Tensor) -> bool:
     if target in _SOFTMAX:
         of_type = rows.dtype if place == 2 else False
         return args[place] in (-1, rows.ndim - 1) and bool(args[place + 1] == of_type)
-    others = {name: x for name, x in call.kwargs.items() if name != "correction"}
+    others = dict(call.kwargs)
     keeps = others.pop("keepdim", args[place + 1] if len(args) > place + 1 else False)
     is_euclidean = target is not aten.linalg_vector_norm.default or args[1] == 2
     is_last = args[place] in ([-1], [rows.ndim - 1])

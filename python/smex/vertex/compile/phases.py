@@ -134,7 +134,7 @@ def _seeds(joint: Joint, kind: dict[fx.Node, Any], phase: dict[fx.Node, str]) ->
         is_own = set(seed.users) == {total} and seed not in ends
         if not is_own or phase.get(seed) != "before_back" or kind[seed] != kind[tangent]:
             continue
-        if seed.meta["val"].dtype != tangent.meta["val"].dtype:
+        if not is_like(seed, tangent):
             continue
         total.replace_all_uses_with(tangent)
         joint.graph.erase_node(total)

@@ -214,23 +214,31 @@ def _joined(
     nodes: list[fx.Node], shape: tuple[str, ...], of: torch.dtype, results: Collection[fx.Node]
 ) -> list[fx.Node | Group]:
     """Returns calls of one shape and type as one, or as they are where that cannot be."""
-    if all(_shape(n.meta["val"])[-1] == "1" for n in nodes if isinstance(n.meta["val"], Tensor)):
-        shape = (*shape[:-1], "1")
     read = dict.fromkeys(n for node in nodes for n in node.all_input_nodes if n not in nodes)
     constants = {n: number for n in read if (number := _constant(n)) is not None}
     operands = [n for n in read if n not in constants]
-    if not _have_shape(operands, shape, of):  # some is told by tensors that are constants
-        constants, operands = {}, list(read)
-    if len(nodes) == 1 or not _have_shape(operands, shape, of):
-        return list(nodes)
-    return [_group(nodes, shape, operands, constants, results)]
+    for tried in (shape, (*shape[:-1], "1")):
+        # Some sizes may be told by tensors that are constants.
+        for known, given in ((constants, operands), ({}, list(read))):
+            if len(nodes) > 1 and _fits(nodes, tried) and _have_shape(given, tried, of):
+                return [_group(nodes, tried, given, known, results)]
+    return list(nodes)
+
+
+def _fits(nodes: list[fx.Node], shape: tuple[str, ...]) -> bool:
+    """Returns whether values have a shape, or are columns of it."""
+    values = (n.meta["val"] for n in nodes)
+    found = {_shape(value) for value in values if isinstance(value, Tensor)}
+    return found <= {shape, (*shape[:-1], "1")}
 
 
 def _have_shape(operands: list[fx.Node], shape: tuple[str, ...], of: torch.dtype) -> bool:
     """Returns whether operands broadcast to a shape, of one type or bool but not all bool."""
     values = [n.meta["val"] for n in operands]
     sizes = [{str(v.shape[-d]) for v in values if v.ndim >= d} for d in range(1, len(shape) + 1)]
-    is_whole = all(size in found for size, found in zip(reversed(shape), sizes))
+    is_whole = all(
+        size in found and found <= {size, "1"} for size, found in zip(reversed(shape), sizes)
+    )
     types = {v.dtype for v in values}
     return is_whole and of in types and types <= {of, torch.bool}
 

@@ -68,6 +68,7 @@ CREATORS = {
 TAKE_SHAPES = {
     aten.view.default, aten._unsafe_view.default, aten.reshape.default, aten.expand.default,
     aten.slice_backward.default, aten.select_backward.default,
+    aten.native_group_norm.default, aten.native_group_norm_backward.default,
 }  # fmt: skip
 
 

@@ -37,6 +37,9 @@ KEEP_ZEROS = {
     aten.threshold_backward.default, aten.div.Tensor, operator.getitem,
 }  # fmt: skip
 
+# Norms, and which of their arguments is the weight.
+WEIGHT_OF = {aten.native_group_norm.default: 1, aten.native_layer_norm.default: 2}
+
 PRODUCTS = {aten.mul.Tensor, aten.mm.default, aten.bmm.default}
 
 
@@ -67,6 +70,7 @@ def simplify(joint: Joint) -> None:
     Raises:
         UntraceableError: a tensor that others see is changed.
     """
+    _correct_statistics(joint.graph)
     _make_functional(joint.graph)
     _drop_aliases(joint)
     _drop_expansions(joint)
@@ -78,6 +82,21 @@ def simplify(joint: Joint) -> None:
     _drop_unused(joint)
 
 
+def _correct_statistics(graph: fx.Graph) -> None:
+    """Corrects the types of a norm's means and deviations under autocast.
+
+    Torch's CPU kernels give them the type of the weight, its kernels without values that of the
+    rows.
+    """
+    for node in graph.nodes:
+        place = WEIGHT_OF.get(node.args[0].target) if is_getitem(node) else None
+        if place is None or node.args[1] == 0:
+            continue
+        weight, value = node.args[0].args[place], node.meta["val"]
+        if weight is not None and value.device.type == "cpu":
+            node.meta["val"] = value.to(weight.meta["val"].dtype)
+
+
 def _drop_aliases(joint: Joint) -> None:
     for node in list(joint.graph.nodes):
         if node.target in SAME:
@@ -87,8 +106,9 @@ def _drop_aliases(joint: Joint) -> None:
 def _drop_expansions(joint: Joint) -> None:
     """Lets element-wise calls read a column as it is, in place of its expansion to whole rows.
 
-    What they make of columns alone is a column, which is expanded in turn.
+    What they make of columns alone for others is a column, which is expanded in turn.
     """
+    results = {*joint.values.values(), *joint.gradients.values()}
     stack = [n for n in reversed(list(joint.graph.nodes)) if n.target is aten.expand.default]
     while stack:
         node = stack.pop()
@@ -103,6 +123,9 @@ def _drop_expansions(joint: Joint) -> None:
                 user.replace_input_with(node, column)
                 continue
             if any(isinstance(n.meta["val"], Tensor) and n.meta["val"].ndim for n in others):
+                continue
+            # Others may rely on how it lies in memory, as a view does.
+            if user in results or not all(_is_elementwise(reader) for reader in user.users):
                 continue
             with joint.graph.inserting_after(user):
                 wide = joint.graph.call_function(aten.expand.default, (user, *node.args[1:]))
@@ -122,8 +145,10 @@ def _is_column_of(column: fx.Node, node: fx.Node) -> bool:
 
 
 def _is_elementwise(node: fx.Node) -> bool:
-    target = node.target
+    target, value = node.target, node.meta.get("val")
     if not isinstance(target, torch._ops.OpOverload) or node.kwargs:
+        return False
+    if not isinstance(value, Tensor):
         return False
     is_plain = target is not aten.clone.default and _is_pure(target)
     return is_plain and torch.Tag.pointwise in target.tags
@@ -227,6 +252,8 @@ def _is_zero(node: fx.Node, zeros: set[fx.Node]) -> bool:
     target, args = node.target, node.args
     if target in ZEROS:
         return True
+    if target is aten.div.Tensor and args[1] in zeros:
+        return False
     if target in KEEP_ZEROS:
         return args[0] in zeros
     if target in PRODUCTS:
@@ -349,5 +376,11 @@ def _functional(name: str, node: fx.Node) -> Any:
         return None
     if name == "bernoulli_":
         return aten.bernoulli.p
-    overload = node.target._overloadname  # type: ignore[union-attr]
-    return getattr(packet, overload, None)
+    wanted = _argument_types(node.target)
+    overloads = [getattr(packet, overload) for overload in packet.overloads()]
+    fitting = [o for o in overloads if _argument_types(o) == wanted and not o._schema.is_mutable]
+    return fitting[0] if fitting else None
+
+
+def _argument_types(overload: Any) -> list[str]:
+    return [str(argument.type) for argument in overload._schema.arguments]
