@@ -135,9 +135,12 @@ def _key(
 
 
 def _key_of_readers(node: fx.Node, keys: Mapping[fx.Node, Any]) -> Any:
-    """Returns for a column that of the rows that it is read for, where these are alike."""
+    """Returns for a column that of the rows that it is read for, where these are alike.
+
+    On CPUs: elsewhere a program that has a column for a result has no kernel.
+    """
     key = keys[node]
-    if key is None or key[0][-1] != "1":
+    if key is None or key[0][-1] != "1" or node.meta["val"].device.type != "cpu":
         return key
     wide = {keys[user] for user in node.users if keys.get(user) is not None}
     wide = {other for other in wide if other[0][:-1] == key[0][:-1] and other[1] == key[1]}
