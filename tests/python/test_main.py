@@ -16,7 +16,9 @@ def test_facts_and_checks():
     )
     assert (done.returncode, done.stderr) == (0, "")
     facts, _, checks = done.stdout.partition("\n\n")
-    assert facts.startswith(str(smex.show_config()))
+    # Of a new process, too: what tests before this one have loaded or set is among the facts.
+    own = [sys.executable, "-c", "import smex; print(smex.show_config())"]
+    assert facts.startswith(subprocess.run(own, capture_output=True, text=True).stdout.rstrip())
     on_cpu = [line for line in checks.splitlines() if line.startswith("cpu ")]
     assert [line.split()[1] for line in on_cpu] == ["ok"] * len(command.CHECKS)
 
