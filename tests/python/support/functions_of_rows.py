@@ -58,3 +58,25 @@ def assert_same(found, wanted, tolerance, either_zero):
     if wanted.is_floating_point() and not either_zero:
         zero = wanted == 0
         assert torch.equal(torch.signbit(found[zero]), torch.signbit(wanted[zero]))
+
+
+def run(function, x, y):
+    """The output of all vertices."""
+    return sv.run(function, GRAPHS, {"x": x, "y": y}).outputs["out"]
+
+
+def assert_gradients_are_those_of_differences(of, width):
+    generator = torch.Generator().manual_seed(1)
+    x, y = (torch.randn(10, width, dtype=torch.float64, generator=generator) for _ in range(2))
+    function = Of(of, width).double()
+    inputs = (x.requires_grad_(), y.requires_grad_())
+    assert torch.autograd.gradcheck(lambda x, y: run(function, x, y), inputs)
+
+
+def calls_of(function):
+    """The names of what is called forward and backward, but for the first time."""
+    x, y = (t.clone().requires_grad_() for t in rows_of(torch.float32, special=False))
+    run(function, x, y).sum().backward()
+    with torch.profiler.profile() as profile:
+        run(function, x, y).sum().backward()
+    return [e.name for e in profile.events()]

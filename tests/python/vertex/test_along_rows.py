@@ -6,7 +6,15 @@ import torch.nn.functional as F
 from torch import nn
 
 import smex.vertex as sv
-from support.functions_of_rows import GRAPHS, Of, assert_same, eager, rows_of
+from support.functions_of_rows import (
+    GRAPHS,
+    Of,
+    assert_gradients_are_those_of_differences,
+    assert_same,
+    calls_of,
+    eager,
+    rows_of,
+)
 
 
 def norm(function, x, **options):
@@ -85,14 +93,7 @@ def test_values_and_gradients_are_those_of_torch(name, dtype, special):
 
 @pytest.mark.parametrize("name", ["layer_norm", "rms_norm", "softmax", "log_softmax", "std"])
 def test_gradients_are_those_of_differences(name):
-    generator = torch.Generator().manual_seed(1)
-    x, y = (torch.randn(10, 10, dtype=torch.float64, generator=generator) for _ in range(2))
-    function = Of(FUNCTIONS[name], 10).double()
-
-    def run(x, y):
-        return sv.run(function, GRAPHS, {"x": x, "y": y}).outputs["out"]
-
-    assert torch.autograd.gradcheck(run, (x.requires_grad_(), y.requires_grad_()))
+    assert_gradients_are_those_of_differences(FUNCTIONS[name], 10)
 
 
 APART = {
@@ -109,24 +110,12 @@ APART = {
 
 @pytest.mark.parametrize("name", APART)
 def test_they_are_part_of_programs(name):
-    x, y = (t.clone().requires_grad_() for t in rows_of(torch.float32, special=False))
     function = Of(FUNCTIONS[name], 10)
-
-    def calls():
-        result = sv.run(function, GRAPHS, {"x": x, "y": y}).outputs["out"]
-        result.sum().backward()
-
-    calls()
-    with torch.profiler.profile() as profile:
-        calls()
-    names = {e.name for e in profile.events()}
+    names = set(calls_of(function))
     assert not {f"aten::{name}" for name in APART[name]} & names
     assert "smex::pointwise" in names
     with sv.options(fuse=False):
-        calls()
-        with torch.profiler.profile() as profile:
-            calls()
-    assert {f"aten::{name}" for name in APART[name]} <= {e.name for e in profile.events()}
+        assert {f"aten::{name}" for name in APART[name]} <= set(calls_of(function))
 
 
 class Recursive(sv.VertexFunction):

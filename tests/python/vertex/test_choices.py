@@ -6,7 +6,17 @@ import torch.nn.functional as F
 from torch import nn
 
 import smex.vertex as sv
-from support.functions_of_rows import GRAPHS, INF, NAN, Of, assert_same, eager, rows_of
+from support.functions_of_rows import (
+    GRAPHS,
+    INF,
+    NAN,
+    Of,
+    assert_gradients_are_those_of_differences,
+    assert_same,
+    calls_of,
+    eager,
+    rows_of,
+)
 
 # Each compares and chooses among calls that are element-wise, of which there are two at least.
 FUNCTIONS = {
@@ -130,14 +140,7 @@ def test_values_and_gradients_are_those_of_torch(name, dtype, special):
 
 @pytest.mark.parametrize("name", ["where", "clamp", "hardtanh", "masked_fill", "where, a row"])
 def test_gradients_are_those_of_differences(name):
-    generator = torch.Generator().manual_seed(1)
-    x, y = (torch.randn(10, 6, dtype=torch.float64, generator=generator) for _ in range(2))
-    function = Of(FUNCTIONS[name], 6).double()
-
-    def run(x, y):
-        return sv.run(function, GRAPHS, {"x": x, "y": y}).outputs["out"]
-
-    assert torch.autograd.gradcheck(run, (x.requires_grad_(), y.requires_grad_()))
+    assert_gradients_are_those_of_differences(FUNCTIONS[name], 6)
 
 
 CHOOSING = [
@@ -159,17 +162,7 @@ CHOOSING = [
 
 @pytest.mark.parametrize("name", CHOOSING)
 def test_they_are_part_of_programs(name):
-    x, y = (t.clone().requires_grad_() for t in rows_of(torch.float32, special=False))
-    function = Of(FUNCTIONS[name], 10)
-
-    def calls():
-        result = sv.run(function, GRAPHS, {"x": x, "y": y}).outputs["out"]
-        result.sum().backward()
-
-    calls()
-    with torch.profiler.profile() as profile:
-        calls()
-    names = [e.name for e in profile.events()]
+    names = calls_of(Of(FUNCTIONS[name], 10))
     apart = {"where", "gt", "lt", "clamp", "hardtanh", "masked_fill", "isnan", "full_like"}
     apart |= {"elu", "elu_backward", "hardswish", "hardswish_backward", "mish", "mish_backward"}
     apart |= {"softplus", "softplus_backward", "sgn"}

@@ -14,10 +14,10 @@ from torch import Tensor, fx
 
 from smex.formula import Term
 from smex.vertex.compile.formulas import Formula, term
-from smex.vertex.compile.simplify import is_view
+from smex.vertex.compile.simplify import readers
 from smex.vertex.compile.trace import Joint
 
-__all__ = ["call_by_rows", "formula_by_rows", "rows_of", "split_gradients"]
+__all__ = ["WIDE", "call_by_rows", "formula_by_rows", "rows_of", "split_gradients"]
 
 aten = torch.ops.aten
 
@@ -27,7 +27,8 @@ LONGEST = 4096
 WIDEST_KEPT = 128
 """Gradients of rows of more numbers are not written to memory for the sake of sums over them."""
 
-TYPES = (torch.float32, torch.float64)
+WIDE = (torch.float32, torch.float64)
+"""Types that programs on CPUs compute with."""
 
 
 def _sum(x: Formula) -> Term:
@@ -142,7 +143,7 @@ def rows_of(call: fx.Node) -> Tensor | None:
     operand: Any = call.args[1 if is_backward else 0]
     rows = operand.meta["val"]
     size = rows.shape[-1] if rows.ndim > 1 else 1
-    is_known = rows.device.type == "cpu" and rows.dtype in TYPES and isinstance(size, int)
+    is_known = rows.device.type == "cpu" and rows.dtype in WIDE and isinstance(size, int)
     if not is_known or not 1 < size <= LONGEST or not _is_along_last(call, rows):
         return None
     return rows
@@ -212,5 +213,4 @@ def _is_better_together(grad: fx.Node, rows: Tensor) -> bool:
     """Returns whether the gradient of rows would be kept for sums over them alone, and is large."""
     if grad.op == "placeholder" or rows.shape[-1] <= WIDEST_KEPT:
         return False
-    readers = [user for one in (grad, *filter(is_view, grad.users)) for user in one.users]
-    return all(user.target is not aten.mm.default for user in readers)
+    return all(reader.target is not aten.mm.default for reader in readers(grad))

@@ -19,14 +19,13 @@ from smex.vertex.compile.formulas import (
     LOGIC,
     has_options,
 )
-from smex.vertex.compile.norms import call_by_rows, formula_by_rows, rows_of
+from smex.vertex.compile.norms import WIDE, call_by_rows, formula_by_rows, rows_of
 from smex.vertex.compile.rows import EDGE, ROW
 from smex.vertex.compile.simplify import is_view
 
 __all__ = ["Group", "grouped"]
 
 aten = torch.ops.aten
-WIDE = (torch.float32, torch.float64)
 TYPES = {"cpu": WIDE, "cuda": (*WIDE, torch.float16, torch.bfloat16)}
 """For each device the types that there is a kernel for."""
 

@@ -15,7 +15,7 @@ from smex.vertex.compile.calls import native_calls
 from smex.vertex.compile.phases import BACKWARD, FORWARD, Phases
 from smex.vertex.compile.pointwise import Group, grouped
 from smex.vertex.compile.rows import EDGE, ROW
-from smex.vertex.compile.simplify import is_like, is_view
+from smex.vertex.compile.simplify import is_like, is_view, readers
 
 aten = torch.ops.aten
 ALL = (*FORWARD, *BACKWARD)
@@ -123,7 +123,7 @@ def _takes(program: VertexProgram, name: str, place: dict[fx.Node, int]) -> dict
                 and is_like(old, node)
                 and call.all_input_nodes.count(old) == 1
             )
-            here = [r for r in _readers(old) if r in place and r is not call]
+            here = [r for r in readers(old) if r in place and r is not call]
             is_last = all(
                 place[r] < place[call] or (place[r] == place[call] and old in r.all_input_nodes)
                 for r in here
@@ -146,21 +146,6 @@ def _overwritten(node: fx.Node, call: fx.Node) -> list[fx.Node]:
     else:
         args = ()
     return [arg for arg in args if isinstance(arg, fx.Node)]
-
-
-def _readers(node: fx.Node) -> list[fx.Node]:
-    """Returns the calls that read a value, directly or through views.
-
-    Views of it for themselves.
-    """
-    found = []
-    stack = list(node.users)
-    while stack:
-        user = stack.pop()
-        if is_view(user):
-            stack.extend(user.users)
-        found.append(user)
-    return found
 
 
 def _may_share_memory(node: fx.Node) -> bool:

@@ -60,6 +60,21 @@ def is_getitem(node: fx.Node) -> bool:
     return node.target is operator.getitem
 
 
+def readers(node: fx.Node) -> list[fx.Node]:
+    """Returns the calls that read a value, directly or through views.
+
+    Views of it for themselves.
+    """
+    found = []
+    stack = list(node.users)
+    while stack:
+        user = stack.pop()
+        if is_view(user):
+            stack.extend(user.users)
+        found.append(user)
+    return found
+
+
 def simplify(joint: Joint) -> None:
     """Changes a graph to one of fewer calls with the same results.
 
